@@ -1,0 +1,82 @@
+// Aim: the small things every module leans on. Method: direct calls on temporary files and a pool.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/check.h"
+#include "base/file.h"
+#include "base/random.h"
+#include "base/result.h"
+#include "base/thread_pool.h"
+
+namespace thimble::base {
+namespace {
+
+Result<int> half(int value) {
+  if (value % 2 != 0) return fail(ErrorCode::kInvalidArgument, "{} is odd", value);
+  return value / 2;
+}
+
+Result<int> quarter(int value) {
+  const int once = THIMBLE_TRY(in(half(value), "first half"));
+  return in(half(once), "second half");
+}
+
+TEST(Result, CarriesStepsOutward) {
+  EXPECT_EQ(*quarter(8), 2);
+  EXPECT_EQ(quarter(3).error().describe(), "first half: 3 is odd");
+  EXPECT_EQ(quarter(6).error().describe(), "second half: 3 is odd");
+}
+
+TEST(CheckDeathTest, PrintsBothSides) { EXPECT_DEATH(CHECK_EQ(1 + 1, 3), "2 vs 3"); }
+
+TEST(File, AtomicWriteThenReadAndMap) {
+  const TempDir dir;
+  const Path path = dir.path() / "a";
+  ASSERT_TRUE(write_file_atomic(path, "one"));
+  ASSERT_TRUE(write_file_atomic(path, "two!"));
+  EXPECT_EQ(*read_file(path), "two!");
+  EXPECT_EQ(read_file(path, 3).error().code, ErrorCode::kCorrupt);
+  EXPECT_EQ(read_file(dir.path() / "none").error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(read_file(dir.path()).error().code, ErrorCode::kInvalidArgument);
+  auto mapped = MappedFile::open(path);
+  ASSERT_TRUE(mapped);
+  EXPECT_EQ(mapped->bytes().size(), 4u);
+  MappedFile moved = std::move(*mapped);
+  EXPECT_EQ(std::to_integer<char>(moved.bytes()[3]), '!');
+}
+
+TEST(Bytes, ForPeople) {
+  EXPECT_EQ(human_bytes(890), "890 B");
+  EXPECT_EQ(human_bytes(113'920), "111.25 KiB");
+  EXPECT_EQ(with_commas(510286023000), "510,286,023,000");
+  EXPECT_EQ(with_commas(12), "12");
+}
+
+TEST(ThreadPool, RunsEachTaskOnce) {
+  for (const uint32_t threads : {1u, 2u, 5u}) {
+    ThreadPool pool(threads);
+    for (uint64_t count = 0; count < 200; ++count) {
+      std::vector<std::atomic<int>> hits(count);
+      pool.parallel_for(count, [&](uint64_t i, uint32_t worker) {
+        ASSERT_LT(worker, threads);
+        hits[i].fetch_add(1);
+      });
+      for (const auto& hit : hits) ASSERT_EQ(hit.load(), 1);
+    }
+  }
+}
+
+TEST(Random, CounterStreamsDiffer) {
+  EXPECT_NE(counter_uniform(1, 2, 3), counter_uniform(1, 2, 4));
+  EXPECT_NE(counter_uniform(1, 2, 3), counter_uniform(1, 3, 3));
+  EXPECT_EQ(counter_uniform(1, 2, 3), counter_uniform(1, 2, 3));
+  double sum = 0;
+  for (uint64_t i = 0; i < 10'000; ++i) sum += counter_uniform(7, 0, i);
+  EXPECT_NEAR(sum / 10'000, 0.5, 0.01);
+}
+
+}  // namespace
+}  // namespace thimble::base

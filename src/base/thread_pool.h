@@ -1,0 +1,59 @@
+// A fixed set of compute threads for one caller at a time.
+//
+// The calling thread is worker 0; the others wait. `parallel_for` hands out task numbers one by one,
+// so which worker runs a task is not fixed: a task must depend on its number alone (row purity,
+// ARCHITECTURE.md, makes the assignment irrelevant to the result).
+//
+// Not re-entrant: a task must not call parallel_for of the same pool. One thread may use the pool at
+// a time.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+namespace thimble::base {
+
+class ThreadPool {
+ public:
+  // `threads` counts the caller; 0 means one per CPU this process may run on.
+  explicit ThreadPool(uint32_t threads = 0);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  uint32_t size() const { return static_cast<uint32_t>(workers_.size()) + 1; }
+
+  // Calls task(index, worker) for index in [0, count) and returns when all are done. `worker` is
+  // below size() and unique among the tasks running at that moment. Tasks must not throw.
+  template <class Task>
+  void parallel_for(uint64_t count, Task&& task) {
+    using Plain = std::remove_reference_t<Task>;
+    run(count, const_cast<void*>(static_cast<const void*>(&task)),
+        [](void* context, uint64_t index, uint32_t worker) {
+          (*static_cast<Plain*>(context))(index, worker);
+        });
+  }
+
+ private:
+  using Call = void (*)(void* context, uint64_t index, uint32_t worker);
+  void run(uint64_t count, void* context, Call call);
+  void work(uint32_t worker);
+  void drain(uint32_t worker);
+
+  Call call_ = nullptr;
+  void* context_ = nullptr;
+  uint64_t count_ = 0;
+  std::atomic<uint64_t> next_{0};
+  std::atomic<uint32_t> running_{0};
+  std::atomic<uint32_t> epoch_{0};  // bumped to start a job; the top bit stops the workers
+  std::vector<std::thread> workers_;
+};
+
+// CPUs this process may run on (its affinity mask), at least 1.
+uint32_t available_cpus();
+
+}  // namespace thimble::base
