@@ -1,0 +1,190 @@
+// The operations the model is made of, over views. What the model sees of the kernels.
+//
+// Promises of every operation:
+//  - Row purity: an output row is a pure function of its own inputs, bit for bit: the number of rows in
+//    the call, the row's index, the thread count and the instruction set do not matter.
+//  - No allocation but from the Workspace, no threads but the pool's.
+//  - One canonical order of arithmetic: sums over an input dimension run in 16 virtual lanes (lane j
+//    takes elements j, j+16, ... by fused multiply-add) and close with the tree
+//    (((l0+l8)+(l4+l12))+((l2+l10)+(l6+l14))) + (the same of the odd lanes); sums over a list run in
+//    list order; exp is exp_f32(). The scalar table is the definition; every other table equals it.
+// Error against exact arithmetic is stated beside each operation, as a bound tested with random data.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/thread_pool.h"
+#include "kernels/paged_rows.h"
+#include "kernels/view.h"
+#include "kernels/workspace.h"
+
+namespace thimble::kernels {
+
+using base::ThreadPool;
+
+// What an operation runs with.
+struct Context {
+  ThreadPool& pool;
+  Workspace& workspace;
+};
+
+// y[i][o] = sum_k x[i][k] * W[o][k], W decoded exactly. x: [n, cols], y: [n, rows].
+void linear(const WeightView& weight, Rows<const float> x, Rows<float> y, Context context);
+
+// Several products that share no rows, run as one parallel job (the experts of a layer).
+struct LinearJob {
+  WeightView weight;
+  Rows<const float> x;
+  Rows<float> y;
+};
+void linear_batch(std::span<const LinearJob> jobs, Context context);
+
+// y[i] = weight * x[i] * rsqrt(mean(x[i]^2) + eps). weight: [cols] BF16. y may be x.
+void rms_norm(Rows<const float> x, const std::byte* weight_bf16, float eps, Rows<float> y,
+              Context context);
+
+// Rotates adjacent pairs of the last `2 * pairs` columns of each vector: (a, b) ->
+// (a cos - b sin, a sin + b cos); kBackward uses the negative angle. x: [n, vectors * dims] holds
+// `vectors` vectors a row; cos, sin: [n, pairs], one row per row of x. Backbone spec 3.5.
+enum class Rotation { kForward, kBackward };
+void rope(Rows<float> x, uint32_t vectors, Rows<const float> cos, Rows<const float> sin,
+          Rotation rotation, Context context);
+
+// --- Hyper-connections (mHC), backbone spec 4.3 and 4.4. copies = hc_mult, "stream" is
+// [n, copies * hidden] with copy 0 first.
+
+struct HcWeights {
+  const float* fn = nullptr;     // [(2 + copies) * copies, copies * hidden]: pre, post, comb rows
+  const float* scale = nullptr;  // [3]
+  const float* base = nullptr;   // [(2 + copies) * copies]
+  uint32_t copies = 0;
+  uint32_t sinkhorn_iters = 0;
+  float hc_eps = 0;
+  float norm_eps = 0;
+};
+
+struct HcMix {
+  Rows<float> pre;   // [n, copies]
+  Rows<float> post;  // [n, copies]
+  Rows<float> comb;  // [n, copies * copies], [source][destination]
+};
+
+void hc_mix(const HcWeights& weights, Rows<const float> stream, HcMix out, Context context);
+
+// x[i] = sum_c pre[i][c] * stream[i][c]. x: [n, hidden].
+void hc_collapse(Rows<const float> stream, Rows<const float> pre, Rows<float> x, Context context);
+
+// stream[i][j] = post[i][j] * y[i] + sum_c comb[i][c][j] * stream[i][c], in place.
+void hc_post(Rows<float> stream, Rows<const float> y, const HcMix& mix, Context context);
+
+// --- Attention, backbone spec 5.4.
+
+// One query position: all heads against its window rows, then its selected entries, in list order.
+struct AttendJob {
+  const float* q = nullptr;    // [heads, dims], rotated
+  float* out = nullptr;        // [heads, dims]; the value part still carries the rotation
+  RingRows window;
+  uint64_t window_begin = 0;   // positions [window_begin, window_end)
+  uint64_t window_end = 0;
+  PagedRows main;              // ignored when selected is empty
+  std::span<const int32_t> selected;  // ascending entries; ends at the first -1
+};
+
+struct AttendShape {
+  uint32_t heads = 0;
+  uint32_t dims = 0;
+  float scale = 0;              // head_dim^-0.5
+  const float* sink = nullptr;  // [heads], raw logits of the denominator
+};
+
+void attend(std::span<const AttendJob> jobs, const AttendShape& shape, Context context);
+
+// --- Indexer, backbone spec 6.3 to 6.5.
+
+struct SelectJob {
+  const float* q = nullptr;             // [heads, dims], rotated and (unless nokvq) MXFP4-rounded
+  const float* head_weights = nullptr;  // [heads], scaled
+  PagedTiles keys;
+  uint64_t visible = 0;                 // entries this query may see
+  const uint8_t* allowed_blocks = nullptr;  // [blocks] 0/1, or null: every visible entry
+  uint8_t* candidate_blocks = nullptr;  // out [blocks] 0/1, or null: not wanted
+  int32_t* selected = nullptr;          // out [topk], ascending, -1 padded
+  float* scores = nullptr;              // out [visible] raw scores, or null: not wanted
+};
+
+struct SelectShape {
+  uint32_t heads = 0;
+  uint32_t dims = 0;
+  uint32_t topk = 0;
+  uint32_t block_size = 0;          // candidate blocks; 0: this model has none
+  uint32_t candidate_blocks = 0;    // how many are kept
+};
+
+// score[j] = sum_h w[h] * max(0, q[h] . k[j]); within a group of 32 dimensions the dot is exact for
+// MXFP4 operands, groups add in order, heads add in order. selected = the min(topk, visible) largest,
+// the lower entry winning ties; a candidate job also keeps the best blocks, the newest always.
+void index_select(std::span<const SelectJob> jobs, const SelectShape& shape, Context context);
+
+// The selection rules alone, on given scores. `selected`: [topk]. Used by the reference's tests too.
+void select_topk(std::span<const float> scores, const uint8_t* allowed_blocks, uint32_t block_size,
+                 uint32_t topk, int32_t* selected);
+void select_blocks(std::span<const float> scores, uint32_t block_size, uint32_t keep,
+                   uint8_t* blocks);
+
+// --- Mixture of experts, backbone spec 8.
+
+// Top `topk` of sqrt(softplus(logits)) + bias, best biased score first, lower expert winning ties;
+// weights = unbiased scores / (their sum + 1e-20) * route_scale. logits: [n, experts], bias: [experts],
+// ids, weights: [n, topk]. scores [n, experts] receives the unbiased scores; its data may be null.
+void route(Rows<const float> logits, const float* bias, float route_scale, Rows<int32_t> ids,
+           Rows<float> weights, Rows<float> scores);
+
+// out = silu(min(gate, limit)) * clamp(up, -limit, limit) * row_weight[i] (1 when null). out may be gate.
+void swiglu(Rows<const float> gate, Rows<const float> up, float limit, const float* row_weight,
+            Rows<float> out, Context context);
+
+// y[i] += x[i], all columns.
+void add_rows(Rows<const float> x, Rows<float> y, Context context);
+
+// --- Compressor, backbone spec 6.1: per-channel softmax over the two tokens of a group.
+// out[c] = softmax(gate0[c], gate1[c]) . (value0[c], value1[c]).
+void pool_pair(const float* value0, const float* gate0, const float* value1, const float* gate1,
+               uint32_t dims, float* out);
+
+// --- Engram, engram spec 2.7.
+
+// Decodes table rows: out[i] = the concatenation of rows ids[i][0..lookups). codes: E4M3
+// [table_rows, head_dim], scales: E8M0 [table_rows, head_dim / 32]. out: [n, lookups * head_dim].
+struct EngramTable {
+  const std::byte* codes = nullptr;
+  const std::byte* scales = nullptr;
+  uint64_t rows = 0;
+  uint32_t head_dim = 0;
+};
+void engram_gather(const EngramTable& table, Rows<const int64_t> ids, Rows<float> out,
+                   Context context);
+
+// stream[i][c] += gate * value[i]; gate = sigmoid(copysign(sqrt(max(|a|, 1e-6)), a)), a the scaled dot
+// of the normalised stream copy and key. kv: [n, (copies + 1) * hidden], keys first, value last.
+// alive: [n], 0 closes the gate (image positions). gates [n, copies] may be null.
+void engram_apply(Rows<float> stream, Rows<const float> kv, const std::byte* q_weight_bf16,
+                  const std::byte* k_weight_bf16, uint32_t copies, float eps, const uint8_t* alive,
+                  Rows<float> gates, Context context);
+
+// --- Cached rows: encode and decode. `format` decides; kFloat copies.
+
+void write_row(RowFormat format, std::span<const float> values, std::byte* row);
+void read_row(RowFormat format, const std::byte* row, std::span<float> values);
+// Entry `slot` (0..15) of a tile; the other entries are left as they are.
+void write_tile_entry(TileFormat format, std::span<const float> values, std::byte* tile,
+                      uint32_t slot);
+void read_tile_entry(TileFormat format, const std::byte* tile, uint32_t slot,
+                     std::span<float> values);
+// Rounds x to what an MXFP4 cache would give back (groups of 32), in place.
+void round_mxfp4(std::span<float> x);
+
+// Decodes one weight row. Reference, tests and packing; not for hot loops.
+void decode_weight_row(const WeightView& weight, uint32_t row, std::span<float> out);
+
+}  // namespace thimble::kernels
