@@ -1,0 +1,66 @@
+// What the engine is asked for and what it gives back, in token ids.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/result.h"
+
+namespace thimble::engine {
+
+using RequestId = uint64_t;
+
+// Sampling of one request. temperature 0 is greedy; filters apply in the order top_k, top_p, min_p.
+struct SamplingParams {
+  float temperature = 1.0F;  // [0, 2]
+  float top_p = 1.0F;        // (0, 1]; 1: off
+  uint32_t top_k = 0;        // 0: off
+  float min_p = 0.0F;        // [0, 1]; 0: off
+  uint64_t seed = 0;         // the same seed and prompt give the same tokens
+};
+
+struct GenerationRequest {
+  std::vector<int32_t> prompt;          // not empty
+  SamplingParams sampling;
+  uint32_t max_tokens = 0;              // at least 1; prompt + max_tokens must fit the context
+  std::vector<int32_t> stop_tokens;     // end the answer, and are not part of it
+  std::vector<int32_t> masked_tokens;   // never sampled
+  std::optional<uint32_t> top_logprobs; // empty: no log-probabilities; else so many alternatives
+};
+
+struct TokenLogprob {
+  int32_t token = 0;
+  float logprob = 0;
+};
+
+struct GeneratedToken {
+  int32_t token = 0;
+  float logprob = 0;               // of the unscaled, unfiltered distribution; 0 unless asked for
+  std::vector<TokenLogprob> top;   // most likely first
+};
+
+enum class FinishReason { kStop, kLength, kCancelled, kError };
+
+struct GenerationEnd {
+  FinishReason reason = FinishReason::kStop;
+  std::optional<Error> error;      // with kError
+  uint64_t prompt_tokens = 0;
+  uint64_t completion_tokens = 0;  // sampled ids, a final stop token included
+  int64_t queue_us = 0;
+  int64_t prefill_us = 0;
+  int64_t decode_us = 0;
+};
+
+// Receives a request's tokens on the engine thread: must return at once and must not throw.
+class GenerationSink {
+ public:
+  enum class Next { kContinue, kStop };
+  virtual ~GenerationSink() = default;
+  // kStop ends the request with FinishReason::kStop: nothing more is computed.
+  virtual Next on_token(const GeneratedToken& token) = 0;
+  // Exactly once, last; also after cancel() and when the engine shuts down.
+  virtual void on_end(const GenerationEnd& end) = 0;
+};
+
+}  // namespace thimble::engine

@@ -1,0 +1,70 @@
+// The engine's forward pass in float32: chunks of sequences in, logits out.
+//
+// A Model is immutable after create() and safe to share; forward() changes only the chunks it is
+// given and its Context, so one thread drives it at a time per Context. Every row is a pure function of
+// its sequence's tokens (kernels/ops.h): chunk size, batch neighbours and thread count do not matter.
+// The formulas are in reference.h, which this pass is tested against. Source: backbone spec.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "arch/cache_layout.h"
+#include "arch/checkpoint.h"
+#include "arch/layer_plan.h"
+#include "base/result.h"
+#include "kernels/ops.h"
+#include "model/sequence_state.h"
+#include "model/trace.h"
+
+namespace thimble::model {
+
+enum class Mode {
+  kExact,  // stored formats decoded exactly, caches quantised
+  kNokvq,  // as exact, caches in float32
+  kFast,   // what serves: today the same arithmetic as exact (docs/numerics.md)
+};
+
+// Which index keys a ratio-2 source scores on a one-token step that leaves its group open: its own, or
+// (as the published reference does) those of whichever owner published last. Backbone spec 6.7.
+enum class IndexKeys { kOwn, kStale };
+
+struct ModelOptions {
+  Mode mode = Mode::kFast;
+  IndexKeys index_keys = IndexKeys::kOwn;
+  std::span<const int32_t> token_map;  // [vocab_size]; needed when the model has Engram; copied
+};
+
+// Some tokens of one sequence, to be appended in this step.
+struct Chunk {
+  SequenceState* state = nullptr;
+  const kernels::SequenceRows* rows = nullptr;  // room for position + ids.size() tokens
+  std::span<const int32_t> ids;                 // not empty, each below vocab_size
+  uint32_t logit_rows = 0;                      // logits of the last so many ids
+  float* logits = nullptr;                      // out [logit_rows, vocab_size]
+  Trace* trace = nullptr;                       // may be null
+};
+
+class Model {
+ public:
+  // The checkpoint must outlive the model: weights are read where they are mapped.
+  static Result<std::unique_ptr<Model>> create(const arch::Checkpoint& checkpoint,
+                                               const ModelOptions& options);
+  ~Model();
+
+  const arch::Config& config() const;
+  const arch::LayerPlan& plan() const;
+  arch::CacheFormat cache_format() const;  // of the rows forward() expects
+  SequenceState new_sequence() const;
+
+  // Appends every chunk's ids to its sequence. All or nothing: an error (a token id outside the
+  // vocabulary, a corrupt table row) leaves states untouched.
+  Result<void> forward(std::span<const Chunk> chunks, kernels::Context context) const;
+
+ private:
+  struct Impl;
+  explicit Model(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace thimble::model
