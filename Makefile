@@ -1,0 +1,71 @@
+# thimble: `make serve` and `make test` do everything from a fresh checkout; see `make help`.
+#
+# CMake builds; this file only strings the steps together, so that one word does each job.
+
+MODEL ?= models/nano
+PORT  ?= 8080
+JOBS  := $(shell nproc 2>/dev/null || echo 2)
+BIN   := build/release/bin/thimble
+
+.DELETE_ON_ERROR:
+.PHONY: help deps deps-test deps-dev build serve test check format tidy clean
+
+help: ## list these targets
+	@echo 'usage: make TARGET'
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' Makefile
+
+deps: ## install what building and serving need
+	@scripts/deps.sh build
+
+deps-test: ## add what only tests need: GoogleTest, Node.js, Chromium, npm packages
+	@scripts/deps.sh test
+
+deps-dev: ## add what only development needs: clang and clang-tidy
+	@scripts/deps.sh dev
+
+build: deps ## build the release binary, build/release/bin/thimble
+	@$(MAKE) --no-print-directory $(BIN)
+
+serve: build ## serve MODEL (default: a random nano model) on PORT (default: 8080)
+	@$(MAKE) --no-print-directory $(MODEL)/config.json
+	@exec $(BIN) serve --model $(MODEL) --port $(PORT)
+
+# One configuration, fixed seeds; the last lines are ctest's own.
+test: deps deps-test ## build everything and run all tests but the slow ones
+	@$(MAKE) --no-print-directory build/dev/build.ninja
+	@cmake --build --preset dev --parallel $(JOBS)
+	@ctest --preset dev --parallel $(JOBS)
+
+check: deps deps-test ## before each commit: formatting, style and the fast tests
+	@scripts/format.sh --check
+	@$(MAKE) --no-print-directory build/dev/build.ninja
+	@cmake --build --preset dev --parallel $(JOBS)
+	@dev/tidy
+	@ctest --preset fast --parallel $(JOBS)
+
+format: ## format every C++ file in place
+	@scripts/format.sh
+
+tidy: deps deps-test deps-dev ## clang-tidy over all sources (minutes; `make test` leaves it out)
+	@$(MAKE) --no-print-directory build/dev/build.ninja
+	@scripts/clang_tidy.sh $(JOBS)
+
+clean: ## remove what was built (models/ stays)
+	rm -rf build
+
+build/%/build.ninja: CMakePresets.json
+	@cmake --preset $*
+	@touch $@
+
+# Always asked: only ninja knows whether a source has changed.
+.PHONY: $(BIN)
+$(BIN): build/release/build.ninja
+	@cmake --build --preset release --target thimble --parallel $(JOBS)
+
+# The default model, made once. It arrives whole or not at all.
+models/nano/config.json:
+	@echo 'No trained model ships yet: making a small random one in models/nano.'
+	@echo 'It shows that everything runs; ITS WORDS ARE NOISE.'
+	@rm -rf models/nano models/nano.partial && mkdir -p models
+	@$(BIN) init --preset nano --out models/nano.partial
+	@mv models/nano.partial models/nano

@@ -1,0 +1,118 @@
+#include "tests/style/layers.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <optional>
+#include <sstream>
+
+namespace thimble::style {
+namespace {
+
+std::string first_folder(const std::string& target) { return target.substr(0, target.find('/')); }
+
+std::optional<std::string> objection(const std::string& module, const Include& include,
+                                     const Layers& layers) {
+  const std::string other = first_folder(include.target);
+  if (layers.count(other) == 0) {
+    if (!include.quoted) return std::nullopt;  // a library's or the system's header
+    return fmt::format("\"{}\": includes between quotes are written from src/", include.target);
+  }
+  if (!include.quoted) return fmt::format("<{}>: our own headers go in quotes", include.target);
+  if (other == module) return std::nullopt;
+  if (include.target.find("/internal/") != std::string::npos) {
+    return fmt::format("\"{}\" is private to {}", include.target, other);
+  }
+  if (layers.at(module).count(other) == 0) {
+    return fmt::format("\"{}\": {} may not include {} (cmake/layers.txt)", include.target, module,
+                       other);
+  }
+  return std::nullopt;
+}
+
+// A module that its own arrows lead back to, if there is one.
+std::optional<std::string> find_cycle(const Layers& layers) {
+  for (const auto& [start, direct] : layers) {
+    std::set<std::string> seen;
+    std::vector<std::string> to_visit(direct.begin(), direct.end());
+    while (!to_visit.empty()) {
+      const std::string module = to_visit.back();
+      to_visit.pop_back();
+      if (module == start) return start;
+      if (!seen.insert(module).second || layers.count(module) == 0) continue;
+      to_visit.insert(to_visit.end(), layers.at(module).begin(), layers.at(module).end());
+    }
+  }
+  return std::nullopt;
+}
+
+// A library, the folder that may name it, and whether headers there may.
+struct Fence {
+  std::string_view prefix;
+  std::string_view folder;
+  bool in_headers;
+};
+
+constexpr std::array kFences = {
+    Fence{"boost/", "src/net/", false},          Fence{"CLI/", "apps/thimble/", true},
+    Fence{"unicode/", "src/text/", false},       Fence{"pcre2.h", "src/text/", false},
+    Fence{"histedit.h", "apps/thimble/", false}, Fence{"editline/", "apps/thimble/", false},
+    Fence{"spdlog/", "src/base/", false},        Fence{"simdjson.h", "src/", false},
+};
+
+}  // namespace
+
+Layers parse_layers(const std::vector<std::string>& lines) {
+  Layers layers;
+  for (const std::string& line : lines) {
+    const size_t colon = line.find(':');
+    if (line.empty() || line[0] == '#' || colon == std::string::npos) continue;
+    std::set<std::string>& allowed = layers[line.substr(0, colon)];
+    std::istringstream rest(line.substr(colon + 1));
+    for (std::string module; rest >> module;) allowed.insert(module);
+  }
+  return layers;
+}
+
+std::vector<Finding> check_layers(const std::vector<SourceFile>& files, const Layers& layers) {
+  std::vector<Finding> findings;
+  if (const auto module = find_cycle(layers)) {
+    findings.push_back({"cmake/layers.txt", 0, *module + " reaches itself"});
+  }
+  for (const SourceFile& file : files) {
+    const std::string module = module_of(file.path);
+    if (module.empty()) continue;
+    if (layers.count(module) == 0) {
+      findings.push_back({file.path, 0, module + " has no line in cmake/layers.txt"});
+      continue;
+    }
+    for (const Include& include : file.includes) {
+      if (const auto message = objection(module, include, layers)) {
+        findings.push_back({file.path, include.line, *message});
+      }
+    }
+  }
+  return findings;
+}
+
+std::vector<Finding> check_fences(const std::vector<SourceFile>& files) {
+  std::vector<Finding> findings;
+  for (const SourceFile& file : files) {
+    if (is_test(file.path)) continue;
+    for (const Include& include : file.includes) {
+      for (const Fence& fence : kFences) {
+        if (!include.target.starts_with(fence.prefix) || is_excused(file, include.line)) continue;
+        if (!file.path.starts_with(fence.folder)) {
+          findings.push_back({file.path, include.line,
+                              fmt::format("<{}> stays inside {}", include.target, fence.folder)});
+        } else if (is_header(file.path) && !fence.in_headers) {
+          findings.push_back(
+              {file.path, include.line, fmt::format("<{}> belongs in a .cc file", include.target)});
+        }
+      }
+    }
+  }
+  return findings;
+}
+
+}  // namespace thimble::style
