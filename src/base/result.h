@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <tl/expected.hpp>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -58,6 +59,12 @@ template <class T>
   return result;
 }
 
+// Moves the value out; nothing for a Result<void>. REQUIRES: `result` holds one.
+template <class T>
+T take_value(Result<T>&& result) {
+  if constexpr (!std::is_void_v<T>) return *std::move(result);
+}
+
 }  // namespace thimble::base
 
 namespace thimble {
@@ -72,5 +79,5 @@ using base::Result;
   __extension__({                                                                  \
     auto try_result_ = (expression);                                               \
     if (!try_result_) return ::tl::unexpected(std::move(try_result_).error());     \
-    std::move(try_result_).value();                                                \
+    ::thimble::base::take_value(std::move(try_result_));                           \
   })
