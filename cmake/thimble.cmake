@@ -4,7 +4,8 @@ option(THIMBLE_BUILD_TESTS "Build unit, golden and end-to-end tests" OFF)
 option(THIMBLE_BUILD_BENCH "Build the benchmarks in bench/" OFF)
 option(THIMBLE_BUILD_FUZZ "Build the fuzz targets in fuzz/ (needs clang)" OFF)
 set(THIMBLE_SANITIZE "" CACHE STRING "Sanitizers, as for -fsanitize=")
-set(THIMBLE_SHARED_DIR "" CACHE PATH "Folder with the large golden data (golden/wide); slow tests need it")
+set(THIMBLE_SHARED_DIR "" CACHE PATH
+  "Folder with the large golden data (golden/wide); slow tests need it")
 
 add_library(thimble_flags INTERFACE)
 target_compile_features(thimble_flags INTERFACE cxx_std_20)

@@ -17,7 +17,9 @@ for folder in src apps tests bench fuzz; do
   [ -d "$folder" ] && folders="$folders $folder"
 done
 # shellcheck disable=SC2086  # one word a folder
-list() { find $folders -name node_modules -prune -o -type f \( -name '*.cc' -o -name '*.h' \) -print; }
+list() {
+  find $folders -name node_modules -prune -o -type f \( -name '*.cc' -o -name '*.h' \) -print
+}
 
 case "${1:-}" in
   '') list | xargs "$tool" -i ;;

@@ -20,19 +20,19 @@ std::string both_sides(const A& a, const B& b) {
 
 }  // namespace thimble::base
 
-#define CHECK(condition)                                                          \
-  do {                                                                            \
-    if (!(condition)) [[unlikely]]                                                \
+#define CHECK(condition)                                                            \
+  do {                                                                              \
+    if (!(condition)) [[unlikely]]                                                  \
       ::thimble::base::check_failed(__FILE__, __LINE__, #condition, std::string()); \
   } while (false)
 
-#define CHECK_OP_(a, op, b)                                                             \
-  do {                                                                                  \
-    const auto& check_a_ = (a);                                                         \
-    const auto& check_b_ = (b);                                                         \
-    if (!(check_a_ op check_b_)) [[unlikely]]                                           \
-      ::thimble::base::check_failed(__FILE__, __LINE__, #a " " #op " " #b,              \
-                                    ::thimble::base::both_sides(check_a_, check_b_));   \
+#define CHECK_OP_(a, op, b)                                                           \
+  do {                                                                                \
+    const auto& check_a_ = (a);                                                       \
+    const auto& check_b_ = (b);                                                       \
+    if (!(check_a_ op check_b_)) [[unlikely]]                                         \
+      ::thimble::base::check_failed(__FILE__, __LINE__, #a " " #op " " #b,            \
+                                    ::thimble::base::both_sides(check_a_, check_b_)); \
   } while (false)
 
 #define CHECK_EQ(a, b) CHECK_OP_(a, ==, b)

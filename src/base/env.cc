@@ -6,7 +6,8 @@ namespace thimble::base {
 namespace {
 
 std::optional<std::string> get(const char* name) {
-  const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nothing here calls setenv
+  const char* value =
+      std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nothing here calls setenv
   if (value == nullptr || *value == '\0') return std::nullopt;
   return std::string(value);
 }

@@ -20,7 +20,8 @@ spdlog::logger& logger() {
 // Values with spaces, quotes or control characters are quoted, so that a line stays one record.
 std::string quoted(const std::string& value) {
   bool plain = !value.empty();
-  for (const char c : value) plain = plain && static_cast<unsigned char>(c) > ' ' && c != '"' && c != '=';
+  for (const char c : value)
+    plain = plain && static_cast<unsigned char>(c) > ' ' && c != '"' && c != '=';
   if (plain) return value;
   std::string out = "\"";
   for (const char c : value) {
@@ -40,7 +41,8 @@ void write(spdlog::level::level_enum level, std::string_view event,
            std::initializer_list<LogField> fields) {
   if (!logger().should_log(level)) return;
   std::string line(event);
-  for (const LogField& field : fields) line += fmt::format(" {}={}", field.key, quoted(field.value));
+  for (const LogField& field : fields)
+    line += fmt::format(" {}={}", field.key, quoted(field.value));
   logger().log(level, "{}", line);
 }
 

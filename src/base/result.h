@@ -16,15 +16,15 @@
 namespace thimble::base {
 
 enum class ErrorCode {
-  kInvalidArgument,     // the caller's value is unusable (flag, request field, token id)
-  kNotFound,            // a file, tensor or name that should exist does not
-  kCorrupt,             // a file's content contradicts itself or what it was checked against
-  kUnsupported,         // understood, but not something this build or model can do
-  kResourceExhausted,   // memory, queue or context is full
-  kUnavailable,         // try again later (shutting down, busy)
-  kCancelled,           // the caller went away
-  kIo,                  // the operating system refused
-  kInternal,            // a library threw something unexpected
+  kInvalidArgument,    // the caller's value is unusable (flag, request field, token id)
+  kNotFound,           // a file, tensor or name that should exist does not
+  kCorrupt,            // a file's content contradicts itself or what it was checked against
+  kUnsupported,        // understood, but not something this build or model can do
+  kResourceExhausted,  // memory, queue or context is full
+  kUnavailable,        // try again later (shutting down, busy)
+  kCancelled,          // the caller went away
+  kIo,                 // the operating system refused
+  kInternal,           // a library threw something unexpected
 };
 
 const char* to_string(ErrorCode code);
@@ -75,9 +75,9 @@ using base::Result;
 
 // Value of a Result, or return its error from the enclosing function:
 //   auto config = THIMBLE_TRY(parse_config(text));
-#define THIMBLE_TRY(expression)                                                    \
-  __extension__({                                                                  \
-    auto try_result_ = (expression);                                               \
-    if (!try_result_) return ::tl::unexpected(std::move(try_result_).error());     \
-    ::thimble::base::take_value(std::move(try_result_));                           \
+#define THIMBLE_TRY(expression)                                                \
+  __extension__({                                                              \
+    auto try_result_ = (expression);                                           \
+    if (!try_result_) return ::tl::unexpected(std::move(try_result_).error()); \
+    ::thimble::base::take_value(std::move(try_result_));                       \
   })

@@ -15,12 +15,18 @@ namespace {
 
 const char* code(Style style) {
   switch (style) {
-    case Style::kBold: return "1";
-    case Style::kDim: return "2";
-    case Style::kRed: return "31";
-    case Style::kGreen: return "32";
-    case Style::kYellow: return "33";
-    case Style::kCyan: return "36";
+    case Style::kBold:
+      return "1";
+    case Style::kDim:
+      return "2";
+    case Style::kRed:
+      return "31";
+    case Style::kGreen:
+      return "32";
+    case Style::kYellow:
+      return "33";
+    case Style::kCyan:
+      return "36";
   }
   return "0";
 }

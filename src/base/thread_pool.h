@@ -1,11 +1,11 @@
 // A fixed set of compute threads for one caller at a time.
 //
-// The calling thread is worker 0; the others wait. `parallel_for` hands out task numbers one by one,
-// so which worker runs a task is not fixed: a task must depend on its number alone (row purity,
-// ARCHITECTURE.md, makes the assignment irrelevant to the result).
+// The calling thread is worker 0; the others wait. `parallel_for` hands out task numbers one by
+// one, so which worker runs a task is not fixed: a task must depend on its number alone (row
+// purity, ARCHITECTURE.md, makes the assignment irrelevant to the result).
 //
-// Not re-entrant: a task must not call parallel_for of the same pool. One thread may use the pool at
-// a time.
+// Not re-entrant: a task must not call parallel_for of the same pool. One thread may use the pool
+// at a time.
 #pragma once
 
 #include <atomic>

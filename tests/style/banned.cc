@@ -51,7 +51,6 @@ constexpr std::array kBans = {
     Ban{"alloca(", "", "kernels/workspace.h"},
     Ban{"localtime(", "", "localtime_r"},
     Ban{"gmtime(", "", "gmtime_r"},
-    Ban{"strerror(", "", "std::error_code::message"},
     Ban{"malloc(", "", "std::vector or std::unique_ptr"},
     Ban{"free(", "", "std::vector or std::unique_ptr"},
     Ban{"new", "", "std::make_unique or a container"},

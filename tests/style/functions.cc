@@ -66,7 +66,7 @@ void trim_front(std::string& text) {
 // What stands before a brace, without template lists and attributes.
 std::string simplify(std::string_view head) {
   std::string out(head);
-  for (const std::string_view group : {"__attribute__(", "alignas(", "decltype("}) {
+  for (const std::string_view group : {"__attribute__(", "alignas(", "decltype(", "requires("}) {
     erase_groups(out, group, '(', ')');
   }
   erase_groups(out, "[[", '[', ']');

@@ -15,8 +15,10 @@ std::vector<Finding> check_line_length(const std::vector<SourceFile>& files);
 // Reminders must carry the number of an issue, so that they are found by who works on it.
 std::vector<Finding> check_reminders(const std::vector<SourceFile>& files);
 
-// Places that exist on somebody's machine only.
-std::vector<Finding> check_machine_paths(const std::vector<SourceFile>& files);
+// Places that exist on somebody's machine only: home directories, and `root`, where this checkout
+// happens to lie.
+std::vector<Finding> check_machine_paths(const std::vector<SourceFile>& files,
+                                         const std::string& root);
 
 // Calls and constructs that have a better replacement in this tree.
 std::vector<Finding> check_banned(const std::vector<SourceFile>& files);

@@ -119,7 +119,7 @@ std::string module_of(std::string_view path) {
 }
 
 bool is_excused(const SourceFile& file, size_t line) {
-  constexpr std::string_view kMark = "// style-ok: ";
+  constexpr std::string_view kMark = "style-ok: ";
   const auto says_why = [&](size_t number) {
     if (number == 0 || number > file.lines.size()) return false;
     const size_t at = file.lines[number - 1].find(kMark);

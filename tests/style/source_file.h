@@ -55,8 +55,8 @@ bool is_test(std::string_view path);  // x_test.cc, or anything under tests/
 // The first folder under src/, empty for a file elsewhere: "src/arch/config.h" -> "arch".
 std::string module_of(std::string_view path);
 
-// Did the author say why this line may break a rule? `// style-ok: reason`, on the line or the one
-// above.
+// Did the author say why this line may break a rule? A comment `style-ok: reason`, on the line or
+// the one above.
 bool is_excused(const SourceFile& file, size_t line);
 
 }  // namespace thimble::style

@@ -15,8 +15,8 @@ TEST(SourceFile, BlanksCommentsAndLiterals) {
   EXPECT_EQ(blank_comments_and_literals("a; // b\nc;"), "a;     \nc;");
   EXPECT_EQ(blank_comments_and_literals("a /* b\n c */ d"), "a     \n      d");
   EXPECT_EQ(blank_comments_and_literals(R"(f("new \" {", '{', '\'');)"),
-            R"(f("         ", ' ', '  ');)");
-  EXPECT_EQ(blank_comments_and_literals("x = R\"a({\")a\" + 1;"), "x = R\"       \" + 1;");
+            R"(f("        ", ' ', '  ');)");
+  EXPECT_EQ(blank_comments_and_literals("x = R\"a({\")a\" + 1;"), "x = R\"      \" + 1;");
 }
 
 TEST(SourceFile, DigitSeparatorsAreNoCharacters) {

@@ -16,9 +16,11 @@ inline const std::vector<SourceFile>& tree() {
   return files;
 }
 
-// Fails once for each finding, so that one run shows them all.
+// Fails with the list of all findings, if there are any.
 inline void expect_none(const std::vector<Finding>& findings) {
-  for (const Finding& finding : findings) ADD_FAILURE() << to_string(finding);
+  std::string list;
+  for (const Finding& finding : findings) list += "\n  " + to_string(finding);
+  EXPECT_TRUE(findings.empty()) << list;
 }
 
 // The findings as "path:line", for the self-tests.
