@@ -27,7 +27,7 @@ build: deps ## build the release binary, build/release/bin/thimble
 	@$(MAKE) --no-print-directory $(BIN)
 
 serve: build ## serve MODEL (default: a random nano model) on PORT (default: 8080)
-	@$(MAKE) --no-print-directory $(MODEL)/config.json
+	@$(if $(filter models/nano,$(MODEL)),$(MAKE) --no-print-directory models/nano/config.json)
 	@exec $(BIN) serve --model $(MODEL) --port $(PORT)
 
 # One configuration, fixed seeds; the last lines are ctest's own.
@@ -39,8 +39,8 @@ test: deps deps-test ## build everything and run all tests but the slow ones
 check: deps deps-test ## before each commit: formatting, style and the fast tests
 	@scripts/format.sh --check
 	@$(MAKE) --no-print-directory build/dev/build.ninja
-	@cmake --build --preset dev --parallel $(JOBS)
 	@dev/tidy
+	@cmake --build --preset dev --parallel $(JOBS)
 	@ctest --preset fast --parallel $(JOBS)
 
 format: ## format every C++ file in place
