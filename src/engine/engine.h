@@ -1,7 +1,8 @@
 // One loaded model and the one thread that runs it.
 //
-// submit() and cancel() may be called from any thread. Requests wait in a bounded queue and run one at
-// a time, in order; sinks are called on the engine thread. Destroying the engine ends all requests.
+// submit() and cancel() may be called from any thread. Requests wait in a bounded queue and run one
+// at a time, in order; sinks are called on the engine thread. Destroying the engine ends all
+// requests with kCancelled before the destructor returns; it must not happen on the engine thread.
 #pragma once
 
 #include <memory>
@@ -20,10 +21,10 @@ namespace thimble::engine {
 struct EngineOptions {
   Path model_dir;
   model::Mode mode = model::Mode::kFast;
-  uint32_t threads = 0;            // compute threads; 0: one per CPU
-  uint32_t prefill_chunk = 256;    // prompt tokens per step
+  uint32_t threads = 0;          // compute threads; 0: one per CPU
+  uint32_t prefill_chunk = 256;  // prompt tokens per step
   uint32_t queue_requests_max = 64;
-  uint64_t context_tokens = 0;     // 0: the model's maximum, less what memory cannot hold
+  uint64_t context_tokens = 0;  // 0: the model's maximum, less what memory cannot hold
 };
 
 class Engine {
@@ -32,28 +33,22 @@ class Engine {
   static Result<std::unique_ptr<Engine>> open(const EngineOptions& options);
   ~Engine();
 
-  // kResourceExhausted: the queue is full. kInvalidArgument: the request can never run (empty prompt,
-  // token out of range, does not fit the context); the message has the numbers.
+  // kResourceExhausted: the queue is full. kInvalidArgument: the request can never run (empty
+  // prompt, token out of range, does not fit the context); the message has the numbers.
   Result<RequestId> submit(GenerationRequest request, std::shared_ptr<GenerationSink> sink);
 
   // The request ends with kCancelled before its next step; unknown or finished ids are ignored.
   void cancel(RequestId id);
 
   const arch::Config& config() const;
-  uint64_t context_tokens() const;         // longest prompt + answer
-  const std::string& model_name() const;   // the directory's name
+  uint64_t context_tokens() const;        // longest prompt + answer
+  const std::string& model_name() const;  // the directory's name
   // Null when the directory has no tokenizer.json: then only `logits` makes sense.
   const text::Tokenizer* tokenizer() const;
   // What chat needs of the tokenizer, or why it cannot chat.
   const Result<text::SpecialTokens>& chat_tokens() const;
 
-  struct Counters {
-    uint64_t waiting = 0;
-    uint64_t running = 0;
-    uint64_t finished = 0;
-    uint64_t prompt_tokens = 0;
-    uint64_t generated_tokens = 0;
-  };
+  using Counters = EngineCounters;
   Counters counters() const;
 
  private:

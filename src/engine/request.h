@@ -9,7 +9,9 @@
 
 namespace thimble::engine {
 
-using RequestId = uint64_t;
+using RequestId = uint64_t;  // from 1 on, never used twice
+
+inline constexpr uint32_t kTopLogprobsMax = 20;
 
 // Sampling of one request. temperature 0 is greedy; filters apply in the order top_k, top_p, min_p.
 struct SamplingParams {
@@ -21,12 +23,13 @@ struct SamplingParams {
 };
 
 struct GenerationRequest {
-  std::vector<int32_t> prompt;          // not empty
+  std::vector<int32_t> prompt;  // not empty
   SamplingParams sampling;
-  uint32_t max_tokens = 0;              // at least 1; prompt + max_tokens must fit the context
-  std::vector<int32_t> stop_tokens;     // end the answer, and are not part of it
-  std::vector<int32_t> masked_tokens;   // never sampled
-  std::optional<uint32_t> top_logprobs; // empty: no log-probabilities; else so many alternatives
+  uint32_t max_tokens = 0;             // at least 1; prompt + max_tokens must fit the context
+  std::vector<int32_t> stop_tokens;    // end the answer; never shown to the sink
+  std::vector<int32_t> masked_tokens;  // never sampled
+  // Empty: no log-probabilities; else so many alternatives, at most kTopLogprobsMax.
+  std::optional<uint32_t> top_logprobs;
 };
 
 struct TokenLogprob {
@@ -36,15 +39,20 @@ struct TokenLogprob {
 
 struct GeneratedToken {
   int32_t token = 0;
-  float logprob = 0;               // of the unscaled, unfiltered distribution; 0 unless asked for
-  std::vector<TokenLogprob> top;   // most likely first
+  float logprob = 0;              // of the unscaled, unfiltered distribution; 0 unless asked for
+  std::vector<TokenLogprob> top;  // most likely first
 };
 
-enum class FinishReason { kStop, kLength, kCancelled, kError };
+enum class FinishReason {
+  kStop,       // a stop token, or the sink said so
+  kLength,     // max_tokens
+  kCancelled,  // cancel(), or the engine goes
+  kError,
+};
 
 struct GenerationEnd {
   FinishReason reason = FinishReason::kStop;
-  std::optional<Error> error;      // with kError
+  std::optional<Error> error;  // with kError
   uint64_t prompt_tokens = 0;
   uint64_t completion_tokens = 0;  // sampled ids, a final stop token included
   int64_t queue_us = 0;
@@ -52,7 +60,10 @@ struct GenerationEnd {
   int64_t decode_us = 0;
 };
 
-// Receives a request's tokens on the engine thread: must return at once and must not throw.
+// Receives a request's tokens on the engine thread, which waits meanwhile: must return at once. It
+// may call submit(), cancel() and counters(); its first call may come before submit() has returned.
+// Should it throw, its request ends with kError and no other notices. The engine lets go of the
+// sink after on_end(), so a sink may be destroyed on the engine thread.
 class GenerationSink {
  public:
   enum class Next { kContinue, kStop };
@@ -61,6 +72,16 @@ class GenerationSink {
   virtual Next on_token(const GeneratedToken& token) = 0;
   // Exactly once, last; also after cancel() and when the engine shuts down.
   virtual void on_end(const GenerationEnd& end) = 0;
+};
+
+// What an engine has done since it was opened. While anything runs, `steps` keeps rising.
+struct EngineCounters {
+  uint64_t waiting = 0;  // requests in the queue
+  uint64_t running = 0;
+  uint64_t finished = 0;
+  uint64_t steps = 0;             // forward passes
+  uint64_t prompt_tokens = 0;     // computed
+  uint64_t generated_tokens = 0;  // sampled
 };
 
 }  // namespace thimble::engine

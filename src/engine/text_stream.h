@@ -1,5 +1,5 @@
-// From sampled ids to what a client reads: reasoning and answer apart, stop strings applied, no half
-// characters, nothing shown that a stop string might still take back.
+// From sampled ids to what a client reads: reasoning and answer apart, stop strings applied, no
+// half characters, nothing shown that a stop string might still take back.
 //
 // One object per answer; not thread-safe. Source: chat-format spec 6.3 (rules 1, 2, 4, 7, 8).
 #pragma once
@@ -22,9 +22,9 @@ struct TextDelta {
 };
 
 struct TextStreamOptions {
-  bool starts_in_reasoning = false;            // the prompt ended in <think>
-  std::optional<int32_t> think_close;          // id that ends reasoning; empty: plain completion
-  std::vector<std::string> stop;               // match answer text only
+  bool starts_in_reasoning = false;    // the prompt ended in <think>
+  std::optional<int32_t> think_close;  // id that ends reasoning; empty: plain completion
+  std::vector<std::string> stop;       // match answer text only
 };
 
 class TextStream {

@@ -1,0 +1,45 @@
+#include "engine/internal/admission.h"
+
+#include <span>
+
+#include "engine/sampler.h"
+
+namespace thimble::engine {
+namespace {
+
+Result<void> check_ids(const char* field, std::span<const int32_t> ids, uint32_t vocab_size) {
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] >= 0 && static_cast<uint32_t>(ids[i]) < vocab_size) continue;
+    return base::fail(ErrorCode::kInvalidArgument,
+                      "{}[{}] is token {}, expected 0 to {} (the model's vocabulary)", field, i,
+                      ids[i], vocab_size - 1);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<void> admit(const GenerationRequest& request, const AdmissionLimits& limits) {
+  if (request.prompt.empty()) {
+    return base::fail(ErrorCode::kInvalidArgument, "the prompt is empty, expected a token or more");
+  }
+  if (request.max_tokens == 0) {
+    return base::fail(ErrorCode::kInvalidArgument, "max_tokens is 0, expected 1 or more");
+  }
+  const uint64_t wanted = uint64_t{request.prompt.size()} + request.max_tokens;
+  if (wanted > limits.context_tokens) {
+    return base::fail(ErrorCode::kInvalidArgument,
+                      "prompt ({} tokens) and max_tokens ({}) make {}, the context holds {}",
+                      request.prompt.size(), request.max_tokens, wanted, limits.context_tokens);
+  }
+  if (request.top_logprobs.value_or(0) > kTopLogprobsMax) {
+    return base::fail(ErrorCode::kInvalidArgument, "top_logprobs is {}, expected at most {}",
+                      *request.top_logprobs, kTopLogprobsMax);
+  }
+  THIMBLE_TRY(check_ids("prompt", request.prompt, limits.vocab_size));
+  THIMBLE_TRY(check_ids("stop_tokens", request.stop_tokens, limits.vocab_size));
+  THIMBLE_TRY(check_ids("masked_tokens", request.masked_tokens, limits.vocab_size));
+  return validate(request.sampling);
+}
+
+}  // namespace thimble::engine

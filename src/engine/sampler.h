@@ -1,0 +1,67 @@
+// From the logits of one position to a token, and to log-probabilities.
+//
+// A draw is a pure function of the logits, the parameters, the masked ids and the position it is
+// for: one uniform number from (seed, position), whatever else the process did. Arithmetic on
+// probabilities is in double, in a fixed order. A Sampler keeps scratch memory between calls: one
+// per request, used by one thread at a time. Defaults of the parameters: chat-format spec
+// section 10.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "engine/request.h"
+
+namespace thimble::engine {
+
+// kInvalidArgument names the parameter that is out of range, its value and the range.
+Result<void> validate(const SamplingParams& params);
+
+class Sampler {
+ public:
+  // REQUIRES: `params` are valid. Masked ids may repeat and come in any order.
+  Sampler(const SamplingParams& params, std::span<const int32_t> masked);
+
+  // The token for `position`. temperature 0 takes the largest logit; otherwise one draw from
+  // softmax(logits / temperature), restricted in this order to
+  //   top_k: the k most likely tokens,
+  //   top_p: the most likely of those whose joint share of what top_k left first reaches top_p,
+  //   min_p: those at least min_p times as likely as the most likely.
+  // Of equal logits the lower id counts as more likely. kCorrupt: a logit is not finite;
+  // kInvalidArgument: every token is masked. REQUIRES: `logits` is not empty.
+  Result<int32_t> sample(std::span<const float> logits, uint64_t position);
+
+ private:
+  struct Candidate {
+    int32_t token = 0;
+    double weight = 0;  // probability times a common factor; the largest is 1
+  };
+
+  bool is_masked(int32_t token) const;
+  Result<int32_t> most_likely(std::span<const float> logits) const;
+  void weigh(std::span<const float> logits, float largest);
+  void rank(size_t count);
+  void keep_top_k();
+  void keep_top_p();
+  void keep_min_p();
+  int32_t draw(uint64_t position) const;
+
+  SamplingParams params_;
+  std::vector<int32_t> masked_;        // ascending
+  std::vector<Candidate> candidates_;  // scratch of one call
+  size_t ranked_ = 0;                  // so many candidates lead, most likely first
+};
+
+struct LogProbabilities {
+  float token = 0;                // of the token asked for
+  std::vector<TokenLogprob> top;  // most likely first, lower id first among equals
+};
+
+// Natural logarithms of softmax(logits): no temperature, no filters, masked ids included. Gives
+// min(top, logits) alternatives. kCorrupt: a logit is not finite. REQUIRES: token < logits.size().
+Result<LogProbabilities> log_probabilities(std::span<const float> logits, int32_t token,
+                                           uint32_t top);
+
+}  // namespace thimble::engine

@@ -1,0 +1,132 @@
+#include "engine/internal/sequence.h"
+
+#include <algorithm>
+#include <exception>
+#include <new>
+#include <utility>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/log.h"
+
+namespace thimble::engine {
+namespace {
+
+// What a sink threw, as an error. REQUIRES: called from a catch block.
+Error thrown_by_sink() {
+  try {
+    throw;
+  } catch (const std::exception& thrown) {
+    return {ErrorCode::kInternal, fmt::format("the token sink threw: {}", thrown.what()), {}};
+  } catch (...) {
+    return {ErrorCode::kInternal, "the token sink threw something that is no exception", {}};
+  }
+}
+
+}  // namespace
+
+void notify_end(RequestId id, GenerationSink& sink, const GenerationEnd& end) {
+  try {
+    sink.on_end(end);
+  } catch (...) {
+    base::log_error("sink failed at the end of a request",
+                    {{"id", id}, {"error", thrown_by_sink().message}});
+  }
+}
+
+Sequence::Sequence(PendingRequest pending)
+    : pending_(std::move(pending)),
+      sampler_(pending_.request.sampling, pending_.request.masked_tokens),
+      started_us_(base::monotonic_us()) {
+  end_.queue_us = started_us_ - pending_.submitted_us;
+  end_.prompt_tokens = pending_.request.prompt.size();
+}
+
+void Sequence::start(StepRunner& runner) {
+  const uint64_t tokens = pending_.request.prompt.size() + pending_.request.max_tokens;
+  try {
+    auto state = runner.start(tokens);
+    if (!state) return end(FinishReason::kError, std::move(state).error());
+    state_ = std::move(*state);
+    logits_.resize(runner.vocab_size());
+  } catch (const std::bad_alloc&) {
+    end(FinishReason::kError,
+        Error{ErrorCode::kResourceExhausted,
+              fmt::format("no memory to start a sequence of {} tokens", tokens),
+              {}});
+  }
+}
+
+Step Sequence::next_step(uint32_t prefill_chunk) {
+  CHECK(!over_ && state_ != nullptr && prefill_chunk > 0);
+  Step step{.sequence = state_.get(), .ids = {&last_token_, 1}, .logits = logits_};
+  if (in_prompt()) {
+    const std::span<const int32_t> prompt = pending_.request.prompt;
+    const uint64_t left = prompt.size() - prompt_done_;
+    step.ids = prompt.subspan(prompt_done_, std::min<uint64_t>(left, prefill_chunk));
+    if (step.ids.size() < left) step.logits = {};
+  }
+  step_tokens_ = step.ids.size();
+  step_has_logits_ = !step.logits.empty();
+  return step;
+}
+
+void Sequence::accept(const Result<void>& outcome) {
+  if (!outcome) return end(FinishReason::kError, outcome.error());
+  if (in_prompt()) {
+    prompt_done_ += step_tokens_;
+    if (!in_prompt()) prefilled_us_ = base::monotonic_us();
+  }
+  if (!step_has_logits_) return;
+  const auto token = sample();
+  if (!token) return end(FinishReason::kError, token.error());
+  emit(*token);
+}
+
+Result<GeneratedToken> Sequence::sample() {
+  const uint64_t position = pending_.request.prompt.size() + end_.completion_tokens;
+  GeneratedToken out;
+  out.token = THIMBLE_TRY(sampler_.sample(logits_, position));
+  if (pending_.request.top_logprobs) {
+    auto logprobs =
+        THIMBLE_TRY(log_probabilities(logits_, out.token, *pending_.request.top_logprobs));
+    out.logprob = logprobs.token;
+    out.top = std::move(logprobs.top);
+  }
+  return out;
+}
+
+void Sequence::emit(const GeneratedToken& token) {
+  ++end_.completion_tokens;
+  last_token_ = token.token;
+  const std::vector<int32_t>& stops = pending_.request.stop_tokens;
+  if (std::find(stops.begin(), stops.end(), token.token) != stops.end()) {
+    return end(FinishReason::kStop);
+  }
+  try {
+    if (pending_.sink->on_token(token) == GenerationSink::Next::kStop) {
+      return end(FinishReason::kStop);
+    }
+  } catch (...) {
+    return end(FinishReason::kError, thrown_by_sink());
+  }
+  if (end_.completion_tokens >= pending_.request.max_tokens) end(FinishReason::kLength);
+}
+
+void Sequence::end(FinishReason reason, std::optional<Error> error) {
+  if (over_) return;
+  over_ = true;
+  end_.reason = reason;
+  end_.error = std::move(error);
+  const int64_t now = base::monotonic_us();
+  end_.prefill_us = (prefilled_us_ != 0 ? prefilled_us_ : now) - started_us_;
+  end_.decode_us = prefilled_us_ != 0 ? now - prefilled_us_ : 0;
+}
+
+void Sequence::finish() {
+  CHECK(over_);
+  state_.reset();  // its memory is free before the client hears of the end
+  notify_end(pending_.id, *pending_.sink, end_);
+}
+
+}  // namespace thimble::engine
