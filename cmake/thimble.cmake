@@ -49,6 +49,7 @@ function(thimble_test name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LABELS;ARGS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gtest GTest::gmock GTest::gtest_main)
+  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})  # "tests/golden/golden.h"
   target_compile_definitions(${name} PRIVATE
     THIMBLE_SOURCE_DIR="${CMAKE_SOURCE_DIR}" THIMBLE_SHARED_DIR="${THIMBLE_SHARED_DIR}")
   add_test(NAME ${name} COMMAND ${name} ${ARG_ARGS})

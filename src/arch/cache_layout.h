@@ -3,9 +3,9 @@
 //
 // A block holds `kBlockTokens` tokens of every owner, owner by owner: first its main rows, then its
 // index rows. Index rows lie in tiles of `kTileEntries` entries, dimension-sliced: the codes of
-// dimension 0 of all entries, dimension 1, ... (two codes a byte, even entry in the low nibble), then
-// the scales of group 0 of all entries, group 1, ... Main rows are row-major: codes, then scales.
-// Window rows: codes, then scales. Sources: backbone spec section 7, design.md section 7.
+// dimension 0 of all entries, dimension 1, ... (two codes a byte, even entry in the low nibble),
+// then the scales of group 0 of all entries, group 1, ... Main rows are row-major: codes, then
+// scales. Window rows: codes, then scales. Sources: backbone spec section 7, design.md section 7.
 #pragma once
 
 #include <cstdint>
@@ -27,18 +27,18 @@ struct OwnerLayout {
   uint32_t layer = 0;
   uint32_t ratio = 0;
   uint32_t entries_per_block = 0;
-  uint32_t main_row_bytes = 0;         // one entry's main row
-  uint32_t index_row_bytes = 0;        // one entry's share of its tile
-  uint64_t main_offset_bytes = 0;      // inside a block
-  uint64_t index_offset_bytes = 0;     // inside a block
+  uint32_t main_row_bytes = 0;      // one entry's main row
+  uint32_t index_row_bytes = 0;     // one entry's share of its tile
+  uint64_t main_offset_bytes = 0;   // inside a block
+  uint64_t index_offset_bytes = 0;  // inside a block
 };
 
 struct CacheLayout {
   CacheFormat format = CacheFormat::kPacked;
-  std::vector<OwnerLayout> owners;     // as LayerPlan::owners
-  uint64_t block_bytes = 0;            // 113,920 for the released model, packed
-  uint32_t window_row_bytes = 0;       // 528 for the released model, packed
-  uint32_t window_layers = 0;          // layers with a window ring: all of them
+  std::vector<OwnerLayout> owners;  // as LayerPlan::owners
+  uint64_t block_bytes = 0;         // 113,920 for the released model, packed
+  uint32_t window_row_bytes = 0;    // 528 for the released model, packed
+  uint32_t window_layers = 0;       // layers with a window ring: all of them
 
   // Global KV bytes of the entries that exist after `tokens` tokens: rows written, not reserved.
   uint64_t rows_bytes(uint64_t tokens) const;
@@ -54,7 +54,7 @@ double global_bytes_per_token(const CacheLayout& layout);
 // What one sequence holds beside its blocks.
 struct SequenceBytes {
   uint64_t windows = 0;         // all rings, without slack: 2,703,360 for the released model
-  uint64_t half_pairs = 0;      // fp32 (value, gate) rows of ratio-2 owners, two tokens each
+  uint64_t half_pairs = 0;      // fp32 value and gate of each ratio-2 owner's open group: 12,288
   uint64_t engram_history = 0;  // compressed ids of the last max_ngram_size - 1 tokens
 };
 SequenceBytes sequence_bytes(const Config& config, const CacheLayout& layout);

@@ -1,9 +1,15 @@
-// A model directory in the released layout, mapped and verified: config.json, one safetensors file or
-// shards behind model.safetensors.index.json.
+// A model directory in the released layout, mapped and verified: config.json, one safetensors file
+// or shards behind model.safetensors.index.json (the index decides where both are there).
 //
 // open() refuses by name whatever does not match the configuration's tensor table: missing,
 // unexpected, wrong shape, wrong dtype, ranges that overlap or leave the file, truncated shards,
-// NaN scales. Views stay valid for the life of the object. Safe to read from any thread.
+// values that are no numbers. Views stay valid for the life of the object. Safe to read from any
+// thread.
+//
+// Values are checked where it costs little: everything the first token reads anyway (all but routed
+// experts and Engram tables), routed experts while all their scales take at most kMaxScannedScales,
+// Engram tables up to kMaxScannedTable. Whoever packs larger experts or reads rows of larger tables
+// calls check_values() on what was read.
 #pragma once
 
 #include <map>
@@ -18,6 +24,9 @@
 
 namespace thimble::arch {
 
+inline constexpr uint64_t kMaxScannedScales = 4ULL << 30;
+inline constexpr uint64_t kMaxScannedTable = 64ULL << 20;
+
 // One thing a directory's files get wrong.
 struct Mismatch {
   enum class Kind { kMissing, kUnexpected, kShape, kDType, kFile, kValue };
@@ -25,6 +34,12 @@ struct Mismatch {
   std::string tensor;  // or file name for kFile
   std::string detail;  // what was found, what was expected, where
 };
+
+const char* to_string(Mismatch::Kind kind);
+
+// Is every value of the tensor a finite number? E8M0 0xFF, E4M3 0x7F and 0xFF, infinities and NaNs
+// of the wider formats are not. The error names the first bad element.
+Result<void> check_values(const TensorView& tensor);
 
 class Checkpoint {
  public:
@@ -37,7 +52,7 @@ class Checkpoint {
   const TensorView& tensor(std::string_view name) const;
   // Null when an optional tensor is absent.
   const TensorView* find(std::string_view name) const;
-  uint64_t bytes() const { return bytes_; }
+  uint64_t bytes() const { return bytes_; }  // of all tensors
 
  private:
   Checkpoint() = default;
@@ -54,6 +69,8 @@ struct CheckpointReport {
   std::map<std::string, TensorEntry, std::less<>> found;
   std::vector<Mismatch> mismatches;
 };
+
+// Fails only where config.json cannot be understood; everything else becomes a mismatch.
 Result<CheckpointReport> inspect_checkpoint(const Path& directory);
 
 }  // namespace thimble::arch

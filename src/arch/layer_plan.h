@@ -22,7 +22,7 @@ const char* to_string(AttentionMode mode);
 
 struct LayerRole {
   uint32_t layer = 0;
-  uint32_t ratio = 0;                    // tokens per entry of the cache it reads; 0: none
+  uint32_t ratio = 0;  // tokens per entry of the cache it reads; 0: none
   AttentionMode mode = AttentionMode::kWindow;
   std::optional<uint32_t> owner;         // index into LayerPlan::owners
   std::optional<uint32_t> kv_source;     // the owner's layer
@@ -30,7 +30,7 @@ struct LayerRole {
   bool makes_candidates = false;         // publishes the candidate mask
   bool uses_candidates = false;          // its selection is restricted by that mask
   std::optional<uint32_t> engram;        // index into EngramConfig::layer_ids
-  bool compressed_rope = false;          // ratio > 0: compressed theta with YaRN, for all it rotates
+  bool compressed_rope = false;  // ratio > 0: compressed theta with YaRN, for all it rotates
 
   bool selects() const { return mode == AttentionMode::kFull || mode == AttentionMode::kReindex; }
 };
@@ -56,7 +56,8 @@ constexpr uint64_t first_visible(uint64_t position, uint32_t window) {
   return position + 1 > window ? position + 1 - window : 0;
 }
 
-// Entries of ratio `ratio` that a query at `position` may see: those whose last token is not after it.
+// Entries of ratio `ratio` that a query at `position` may see: those whose last token is not after
+// it.
 constexpr uint64_t visible_entries(uint64_t position, uint32_t ratio) {
   return ratio == 0 ? 0 : (position + 1) / ratio;
 }

@@ -13,7 +13,15 @@
 
 namespace thimble::arch {
 
-enum class WeightPart { kExperts, kEngram, kAttention, kBackboneOther, kVision, kDraft, kEmbedding };
+enum class WeightPart {
+  kExperts,
+  kEngram,
+  kAttention,
+  kBackboneOther,
+  kVision,
+  kDraft,
+  kEmbedding
+};
 
 const char* to_string(WeightPart part);
 

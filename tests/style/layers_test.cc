@@ -28,7 +28,7 @@ TEST(Layers, ParsesLines) {
 
 TEST(Layers, AllowsOwnAndNamedModules) {
   EXPECT_THAT(places_of("src/arch/x.cc",
-                        "#include \"arch/x.h\"\n#include \"base/result.h\"\n#include <vector>\n"
+                        "#include \"arch/x.h\"\n#include \"base/result.h\"\n#include <base>\n"
                         "#include \"arch/internal/y.h\"\n#include <nlohmann/json.hpp>\n"),
               IsEmpty());
 }
@@ -51,6 +51,12 @@ TEST(Layers, FindsIncludesNotWrittenFromSrc) {
                         "#include \"apps/thimble/main.h\"\n#include \"tests/style/layers.h\"\n"),
               ElementsAre("src/arch/x.cc:1", "src/arch/x.cc:2", "src/arch/x.cc:3",
                           "src/arch/x.cc:4", "src/arch/x.cc:5"));
+}
+
+TEST(Layers, TestsMayOpenTheGoldenData) {
+  const std::string golden = "#include \"tests/golden/golden.h\"\n";
+  EXPECT_THAT(places_of("src/arch/x_test.cc", golden), IsEmpty());
+  EXPECT_THAT(places_of("src/arch/x.cc", golden), ElementsAre("src/arch/x.cc:1"));
 }
 
 TEST(Layers, FindsModuleWithoutLine) {
