@@ -20,7 +20,7 @@ build_packages='g++ make cmake ninja-build pkg-config ccache
 test_packages='libgtest-dev libgmock-dev clang-format-14 ca-certificates'
 
 # What only `make tidy` and the fuzz preset need.
-dev_packages='clang-14 clang-tidy-14 libclang-rt-14-dev'
+dev_packages='clang clang-tidy-14 libclang-rt-dev'
 
 have() { command -v "$1" >/dev/null 2>&1; }
 

@@ -61,9 +61,9 @@ constexpr std::array kBans = {
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
 // Is the match at [at, at + size) a whole word and not part of a longer name or a member of
-// something else? `= delete` is no expression.
+// something else?
 bool stands_alone(std::string_view line, size_t at, std::string_view word) {
-  std::string_view before = line.substr(0, at);
+  const std::string_view before = line.substr(0, at);
   const std::string_view after = line.substr(at + word.size());
   if (!before.empty() && (is_word(before.back()) || before.back() == '.')) return false;
   if (before.ends_with("->")) return false;
@@ -72,17 +72,24 @@ bool stands_alone(std::string_view line, size_t at, std::string_view word) {
       !before.ends_with("std::")) {
     return false;
   }
-  if (word.back() != '(' && !after.empty() && is_word(after.front())) return false;
-  if (word == "delete") {
-    while (before.ends_with(' ')) before.remove_suffix(1);
-    return !before.ends_with('=');
-  }
-  return true;
+  return word.back() == '(' || after.empty() || !is_word(after.front());
+}
+
+// The harmless uses of three keywords: `= delete`, raw memory by `operator new`, an object that an
+// owner takes over on the same line (a private constructor), and passing an exception on.
+bool is_harmless(std::string_view line, size_t at, std::string_view word) {
+  std::string_view before = line.substr(0, at);
+  while (before.ends_with(' ')) before.remove_suffix(1);
+  if (word == "delete") return before.ends_with('=') || before.ends_with("operator");
+  if (word == "throw") return line.substr(at).starts_with("throw;");
+  if (word != "new") return false;
+  return before.ends_with("operator") || before.find("_ptr<") != std::string_view::npos ||
+         before.find(".reset(") != std::string_view::npos;
 }
 
 bool contains(std::string_view line, std::string_view word) {
   for (size_t at = line.find(word); at != std::string_view::npos; at = line.find(word, at + 1)) {
-    if (stands_alone(line, at, word)) return true;
+    if (stands_alone(line, at, word) && !is_harmless(line, at, word)) return true;
   }
   return false;
 }

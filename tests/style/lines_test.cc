@@ -64,7 +64,9 @@ TEST(Lines, BannedWordsInOtherPlacesAreNot) {
        {"fmt::printf_like(x);", "A(const A&) = delete;", "// new, delete and printf(",
         "log(\"throw \" + new_name);", "grand(x);", "pool.free(page);", "fmt::print(\"x\");",
         "int new_tokens = 0;", "static_assert(true);", "arena->free(x);", "page_pool::free(x);",
-        "#include <new>"}) {
+        "#include <new>", "return std::unique_ptr<A>(new A(x));",
+        "pages_.reset(new (std::nothrow) int[n]);", "::operator delete(bytes, kAlignment);",
+        "throw;"}) {
     EXPECT_THAT(check_banned(one(std::string(line) + "\n")), IsEmpty()) << line;
   }
   EXPECT_THAT(check_banned(one("f(new int);  // style-ok: the library takes it over\n")),
