@@ -115,7 +115,7 @@ std::vector<Finding> check_fences(const std::vector<SourceFile>& files) {
         if (!file.path.starts_with(fence.folder)) {
           findings.push_back({file.path, include.line,
                               fmt::format("<{}> stays inside {}", include.target, fence.folder)});
-        } else if (is_header(file.path) && !fence.in_headers) {
+        } else if (is_header(file.path) && !is_private_header(file.path)) {
           findings.push_back(
               {file.path, include.line, fmt::format("<{}> belongs in a .cc file", include.target)});
         }
