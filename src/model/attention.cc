@@ -14,8 +14,8 @@ namespace {
 using kernels::RingRows;
 
 // Where a chunk's window rows lie during the step: in the sequence's ring when the new rows fit its
-// slack, else in a longer ring of the step's own, because the sequence's would overwrite rows that the
-// chunk's first queries still see.
+// slack, else in a longer ring of the step's own, because the sequence's would overwrite rows that
+// the chunk's first queries still see.
 std::vector<RingRows> window_rings(const Step& step, uint32_t layer) {
   std::vector<RingRows> rings;
   for (size_t c = 0; c < step.chunks.size(); ++c) {
@@ -25,9 +25,9 @@ std::vector<RingRows> window_rings(const Step& step, uint32_t layer) {
     if (chunk.ids.size() > arch::kWindowSlackRows) {
       const RingRows stored = ring;
       ring.slots = static_cast<uint32_t>(step.plan.window + chunk.ids.size());
-      ring.base = step.context.workspace
-                      .take<std::byte>(static_cast<uint64_t>(ring.slots) * ring.row_bytes)
-                      .data();
+      ring.base =
+          step.context.workspace.take<std::byte>(static_cast<uint64_t>(ring.slots) * ring.row_bytes)
+              .data();
       const uint64_t begin = step.progress[c].begin;
       for (uint64_t p = arch::first_visible(begin, step.plan.window); p < begin; ++p) {
         std::memcpy(ring.row(p), stored.row(p), ring.row_bytes);
@@ -72,7 +72,8 @@ void write_windows(const Step& step, const LayerWeights& weights, const arch::La
 }
 
 // The entries row i attends: what the last index source selected for it.
-std::span<const int32_t> selected_entries(const Step& step, const arch::LayerRole& role, uint64_t i) {
+std::span<const int32_t> selected_entries(const Step& step, const arch::LayerRole& role,
+                                          uint64_t i) {
   if (role.ratio == 0) return {};
   const int32_t* first = step.selected.row(i);
   return {first, std::find(first, first + step.selected.cols, -1)};

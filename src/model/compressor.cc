@@ -24,8 +24,8 @@ std::vector<NewEntry> project_each(const Step& step, const LayerWeights& weights
   return entries;
 }
 
-// Ratio 2: rows at odd positions complete the pair that the row before them opened, in this chunk or in
-// an earlier step. A chunk that ends on an open pair leaves it in its progress.
+// Ratio 2: rows at odd positions complete the pair that the row before them opened, in this chunk
+// or in an earlier step. A chunk that ends on an open pair leaves it in its progress.
 std::vector<NewEntry> pool_pairs(Step& step, const LayerWeights& weights, uint32_t owner,
                                  Rows<const float> x, Rows<float> latents) {
   const Rows<float> value = step.take(step.n(), step.config.head_dim);
@@ -111,9 +111,9 @@ void compress(Step& step, const LayerWeights& weights, const arch::LayerRole& ro
               Rows<const float> x) {
   const kernels::Workspace::Mark mark(step.context.workspace);
   Rows<float> latents = step.take(step.n(), step.config.head_dim);
-  const std::vector<NewEntry> entries =
-      role.ratio == 1 ? project_each(step, weights, x, latents)
-                      : pool_pairs(step, weights, *role.owner, x, latents);
+  const std::vector<NewEntry> entries = role.ratio == 1
+                                            ? project_each(step, weights, x, latents)
+                                            : pool_pairs(step, weights, *role.owner, x, latents);
   latents = latents.slice(0, entries.size());
   kernels::rms_norm(latents, weights.compressor.norm, eps(step), latents, step.context);
   tell_entries(step, "latent", role.layer, entries, latents);

@@ -21,7 +21,9 @@ class SeedSequence {
                                              static_cast<uint32_t>(seed >> 32)};
     const size_t words = entropy[1] != 0 ? 2 : 1;
     uint32_t constant = 0x43b0d7e5U;
-    const auto hash = [&constant](uint32_t value) { return scramble(value, constant, 0x931e8875U); };
+    const auto hash = [&constant](uint32_t value) {
+      return scramble(value, constant, 0x931e8875U);
+    };
     for (size_t i = 0; i < pool_.size(); ++i) pool_[i] = hash(i < words ? entropy[i] : 0);
     for (size_t from = 0; from < pool_.size(); ++from) {
       for (size_t to = 0; to < pool_.size(); ++to) {
@@ -162,7 +164,8 @@ void EngramHasher::row_ids(uint32_t engram, std::span<const int32_t> recent,
     hash ^= static_cast<uint64_t>(id) * static_cast<uint64_t>(multipliers_[engram][back]);
     if (back == 0) continue;
     for (uint32_t head = 0; head < heads_; ++head, ++lookup) {
-      rows[lookup] = static_cast<int64_t>(hash % primes_[engram][lookup] + offsets_[engram][lookup]);
+      rows[lookup] =
+          static_cast<int64_t>(hash % primes_[engram][lookup] + offsets_[engram][lookup]);
     }
   }
 }

@@ -20,13 +20,16 @@ class EngramHasher {
  public:
   // Checks the token map against the configuration: vocabulary size, class count, pad class. Errors
   // name the numbers that disagree. REQUIRES: config.engram.layer_ids is not empty.
-  static Result<EngramHasher> create(const arch::Config& config, std::span<const int32_t> token_map);
+  static Result<EngramHasher> create(const arch::Config& config,
+                                     std::span<const int32_t> token_map);
 
-  uint32_t compressed(int32_t token) const { return static_cast<uint32_t>(map_[static_cast<size_t>(token)]); }
+  uint32_t compressed(int32_t token) const {
+    return static_cast<uint32_t>(map_[static_cast<size_t>(token)]);
+  }
   uint32_t history_tokens() const { return ngrams_ - 1; }
 
-  // Row ids of the token at the end of `recent`, for Engram layer `engram`. `recent`: compressed ids,
-  // oldest first, kDeadToken where nothing may be read; needs history_tokens() + 1 values.
+  // Row ids of the token at the end of `recent`, for Engram layer `engram`. `recent`: compressed
+  // ids, oldest first, kDeadToken where nothing may be read; needs history_tokens() + 1 values.
   // `rows`: [lookups], in (n-gram size, head) order.
   void row_ids(uint32_t engram, std::span<const int32_t> recent, std::span<int64_t> rows) const;
 

@@ -110,7 +110,8 @@ void collapse_norm(const Step& step, Rows<const float> stream, Rows<const float>
   kernels::rms_norm(x, norm, static_cast<float>(step.config.rms_norm_eps), x, step.context);
 }
 
-// Two sublayers. The mix a sublayer computes spreads its own branch, and collapses for the NEXT one.
+// Two sublayers. The mix a sublayer computes spreads its own branch, and collapses for the NEXT
+// one.
 void run_layer(Step& step, const LayerWeights& weights, const arch::LayerRole& role) {
   const kernels::Workspace::Mark mark(step.context.workspace);
   const Rows<float> x = step.take(step.n(), step.config.hidden_size);
@@ -130,7 +131,8 @@ void run_layer(Step& step, const LayerWeights& weights, const arch::LayerRole& r
   step.tell("ffn_in.layers", role.layer, x);
   mixture_of_experts(step, weights, role, x, y);
   kernels::hc_post(step.stream, y, ffn, step.context);
-  for (uint64_t i = 0; i < step.n(); ++i) std::copy_n(ffn.pre.row(i), ffn.pre.cols, step.pre.row(i));
+  for (uint64_t i = 0; i < step.n(); ++i)
+    std::copy_n(ffn.pre.row(i), ffn.pre.cols, step.pre.row(i));
   step.tell("hidden.layers", role.layer, step.stream);
   step.tell("pre_mix.layers", role.layer, step.pre);
 }
@@ -175,9 +177,9 @@ Result<std::unique_ptr<Model>> Model::create(const arch::Checkpoint& checkpoint,
                                              const ModelOptions& options) {
   arch::LayerPlan plan = arch::make_layer_plan(checkpoint.config());
   ModelWeights weights = resolve_weights(checkpoint, plan);
-  auto impl = std::make_unique<Impl>(Impl{checkpoint.config(), options, std::move(plan),
-                                          std::move(weights),
-                                          make_rope_frequencies(checkpoint.config()), std::nullopt});
+  auto impl =
+      std::make_unique<Impl>(Impl{checkpoint.config(), options, std::move(plan), std::move(weights),
+                                  make_rope_frequencies(checkpoint.config()), std::nullopt});
   if (!checkpoint.config().engram.layer_ids.empty()) {
     impl->hasher = THIMBLE_TRY(EngramHasher::create(checkpoint.config(), options.token_map));
   }
@@ -204,8 +206,9 @@ Result<void> Model::forward(std::span<const Chunk> chunks, Context context) cons
   if (chunks.empty()) return {};
   THIMBLE_TRY(check_chunks(chunks, impl_->config));
   const kernels::Workspace::Mark mark(context.workspace);
-  Step step{impl_->config, impl_->plan, impl_->options.mode, impl_->options.index_keys, context,
-            impl_->frequencies, chunks};
+  Step step{
+      impl_->config,      impl_->plan, impl_->options.mode, impl_->options.index_keys, context,
+      impl_->frequencies, chunks};
   list_rows(step);
   std::optional<EngramStep> engram;
   if (impl_->hasher) {

@@ -1,9 +1,10 @@
 // The engine's forward pass in float32: chunks of sequences in, logits out.
 //
 // A Model is immutable after create() and safe to share; forward() changes only the chunks it is
-// given and its Context, so one thread drives it at a time per Context. Every row is a pure function of
-// its sequence's tokens (kernels/ops.h): chunk size, batch neighbours and thread count do not matter.
-// The formulas are in reference.h, which this pass is tested against. Source: backbone spec.
+// given and its Context, so one thread drives it at a time per Context. Every row is a pure
+// function of its sequence's tokens (kernels/ops.h): chunk size, batch neighbours and thread count
+// do not matter. The formulas are in reference.h, which this pass is tested against. Source:
+// backbone spec.
 #pragma once
 
 #include <memory>
@@ -25,8 +26,8 @@ enum class Mode {
   kFast,   // what serves: today the same arithmetic as exact (docs/numerics.md)
 };
 
-// Which index keys a ratio-2 source scores on a one-token step that leaves its group open: its own, or
-// (as the published reference does) those of whichever owner published last. Backbone spec 6.7.
+// Which index keys a ratio-2 source scores on a one-token step that leaves its group open: its own,
+// or (as the published reference does) those of whichever owner published last. Backbone spec 6.7.
 enum class IndexKeys { kOwn, kStale };
 
 struct ModelOptions {

@@ -1,6 +1,7 @@
 // Indexer of an index source: which entries each row will attend. Backbone spec 6.3 to 6.5, 6.7.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/bytes.h"
 #include "base/check.h"
@@ -9,14 +10,14 @@
 namespace thimble::model {
 namespace {
 
-// The owner whose index keys chunk `c` scores: the layer's own, unless the published slip is asked for
-// and this step left its group open.
+// The owner whose index keys chunk `c` scores: the layer's own, unless the published slip is asked
+// for and this step left its group open.
 uint32_t keys_owner(Step& step, const arch::LayerRole& role, size_t c) {
   if (step.index_keys == IndexKeys::kOwn) return *role.owner;
   ChunkProgress& progress = step.progress[c];
   const uint64_t end = progress.begin + step.chunks[c].ids.size();
-  const bool completed = arch::entries_after(end, role.ratio) >
-                         arch::entries_after(progress.begin, role.ratio);
+  const bool completed =
+      arch::entries_after(end, role.ratio) > arch::entries_after(progress.begin, role.ratio);
   if (role.mode == arch::AttentionMode::kFull && completed) progress.published_keys = role.owner;
   return progress.published_keys.value_or(*role.owner);
 }
@@ -52,7 +53,8 @@ void tell_candidates(const Step& step, const arch::LayerRole& role) {
   }
 }
 
-Rows<float> index_queries(const Step& step, const LayerWeights& weights, Rows<const float> q_latent) {
+Rows<float> index_queries(const Step& step, const LayerWeights& weights,
+                          Rows<const float> q_latent) {
   const uint32_t heads = step.config.index_n_heads;
   const RopeTable& rope = step.rope[1];
   const Rows<float> q =
@@ -87,6 +89,10 @@ void tell_selection(const Step& step, const arch::LayerRole& role,
                     const std::vector<kernels::SelectJob>& jobs) {
   for (uint64_t i = 0; i < step.n(); ++i) {
     if (jobs[i].scores == nullptr) continue;
+    for (uint64_t j = 0; j < jobs[i].visible && role.uses_candidates; ++j) {
+      const bool kept = step.candidate_blocks[i][j / step.config.candidate_block_size] != 0;
+      if (!kept) jobs[i].scores[j] = -std::numeric_limits<float>::infinity();
+    }
     step.chunk_of(i).trace->floats("index_score", role.layer, step.rows[i].position,
                                    {jobs[i].scores, jobs[i].visible});
   }

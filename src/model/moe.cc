@@ -10,9 +10,9 @@ namespace {
 
 // Rows sorted by the expert they chose: places [first[e], first[e + 1]) belong to expert e.
 struct Dispatch {
-  std::vector<uint64_t> first;              // [experts + 1]
-  std::vector<uint64_t> row;                // [n * active]: row of the step
-  std::vector<float> weight;                // [n * active]
+  std::vector<uint64_t> first;                // [experts + 1]
+  std::vector<uint64_t> row;                  // [n * active]: row of the step
+  std::vector<float> weight;                  // [n * active]
   std::vector<std::vector<uint64_t>> places;  // [n]: the row's places, ascending expert
 };
 

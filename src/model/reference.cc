@@ -9,25 +9,24 @@
 #include "arch/layer_plan.h"
 #include "base/check.h"
 #include "model/engram.h"
+#include "model/internal/reference_weights.h"
 #include "model/rope.h"
 #include "numeric/bf16.h"
 #include "numeric/block_fp8.h"
 #include "numeric/e8m0.h"
-#include "numeric/fp4_e2m1.h"
 #include "numeric/fp8_e4m3.h"
 #include "numeric/kv_fp4.h"
 #include "numeric/mxfp4.h"
 
-// Read from the bottom: forward() runs the layers, layer() the two sublayers of one, then attention,
-// compressor, indexer and experts in the order a token meets them. `H` is the stream of hc_mult copies,
-// `x` a collapsed row. B() and F() stand where the published reference rounds to BF16 and float32; in
-// every mode but official they do nothing.
+// Read from the bottom: forward() runs the layers, layer() the two sublayers of one, then
+// attention, compressor, indexer and experts in the order a token meets them. `H` is the stream of
+// hc_mult copies, `x` a collapsed row. B() and F() stand where the published reference rounds to
+// BF16 and float32; in every mode but official they do nothing.
 
 namespace thimble::model {
 namespace {
 
 using Row = std::vector<double>;
-using numeric::bf16_to_float;
 
 double sigmoid(double z) { return 1.0 / (1.0 + std::exp(-z)); }
 
@@ -43,103 +42,21 @@ double dot(const double* a, const float* b, size_t n) {
   return sum;
 }
 
-// A weight decoded once; every stored format is exact in float32.
-struct Matrix {
-  enum class Kind { kF32, kBf16, kQuantised };  // what the published reference computes it in
-  Kind kind = Kind::kF32;
-  uint64_t rows = 0;
-  uint64_t cols = 0;
-  std::vector<float> values;  // [rows, cols]
-  const float* row(uint64_t r) const { return values.data() + r * cols; }
-};
-
-std::vector<float> decode_floats(const arch::TensorView& view) {
-  std::vector<float> out(view.elements());
-  for (size_t i = 0; i < out.size(); ++i) {
-    out[i] = view.dtype == arch::DType::kF32
-                 ? base::load<float>(view.data.data() + 4 * i)
-                 : bf16_to_float(base::load<uint16_t>(view.data.data() + 2 * i));
-  }
-  return out;
-}
-
-uint8_t byte_at(const arch::TensorView& view, uint64_t i) {
-  return std::to_integer<uint8_t>(view.data[i]);
-}
-
-// FP8 with a scale per 32x32 block, or FP4 (even column low) with a scale per row and 32 columns.
-Matrix decode_matrix(const arch::Checkpoint& checkpoint, const std::string& name) {
-  const arch::TensorView& weight = checkpoint.tensor(name + ".weight");
-  Matrix out;
-  out.rows = weight.shape[0];
-  if (weight.dtype == arch::DType::kBF16 || weight.dtype == arch::DType::kF32) {
-    out.kind = weight.dtype == arch::DType::kF32 ? Matrix::Kind::kF32 : Matrix::Kind::kBf16;
-    out.cols = weight.shape[1];
-    out.values = decode_floats(weight);
-    return out;
-  }
-  const arch::TensorView& scale = checkpoint.tensor(name + ".scale");
-  const bool fp4 = weight.dtype == arch::DType::kI8;
-  out.kind = Matrix::Kind::kQuantised;
-  out.cols = weight.shape[1] * (fp4 ? 2 : 1);
-  out.values.resize(out.rows * out.cols);
-  for (uint64_t r = 0; r < out.rows; ++r) {
-    for (uint64_t c = 0; c < out.cols; ++c) {
-      const uint64_t scale_row = fp4 ? r : r / 32;
-      const float s = numeric::e8m0_to_float(byte_at(scale, scale_row * (out.cols / 32) + c / 32));
-      const uint64_t at = r * out.cols + c;
-      const float code =
-          fp4 ? numeric::e2m1_to_float((byte_at(weight, at / 2) >> (c % 2 * 4)) & 0xF)
-              : numeric::e4m3_to_float(byte_at(weight, at));
-      out.values[at] = code * s;
-    }
-  }
-  return out;
-}
-
-struct HcSublayer {  // hyper-connection coefficients of one sublayer
-  Matrix fn;
-  std::vector<float> base, scale;
-};
-
-struct Expert {
-  Matrix w1, w2, w3;  // gate, down, up
-};
-
-struct Layer {
-  HcSublayer hc_attn, hc_ffn;
-  std::vector<float> attn_norm, ffn_norm, q_norm, kv_norm, sink;
-  Matrix wq_a, wq_b, wkv, wo_a, wo_b;
-  // KV owners
-  Matrix compress_wkv, compress_wgate, index_wk;
-  std::vector<float> compress_norm, index_k_norm;
-  // index sources
-  Matrix index_wq_b, index_weights;
-  // experts
-  Matrix gate;
-  std::vector<float> gate_bias;
-  std::vector<Expert> experts;
-  Expert shared;
-  // Engram
-  Matrix engram_wkv;
-  std::vector<float> engram_q, engram_k;
-};
-
 // What a KV owner stores for the whole system.
 struct OwnerCache {
-  std::vector<Row> main;   // entries, rotated and rounded as cached
-  std::vector<Row> index;  // index keys, likewise
+  std::vector<Row> main;      // entries, rotated and rounded as cached
+  std::vector<Row> index;     // index keys, likewise
   Row open_value, open_gate;  // ratio 2: the token waiting for its partner
 };
 
 // The four streams and what rides along with one token of a call.
 struct Token {
   uint64_t position = 0;
-  Row h;                             // [copies * hidden]
-  Row pre;                           // collapse mix of the previous sublayer
-  Row cos[2], sin[2];                // rotary table: window layers, compressed layers
-  std::vector<int32_t> selected;     // of the last index source
-  std::vector<uint8_t> candidates;   // blocks kept by the candidate source
+  Row h;                            // [copies * hidden]
+  Row pre;                          // collapse mix of the previous sublayer
+  Row cos[2], sin[2];               // rotary table: window layers, compressed layers
+  std::vector<int32_t> selected;    // of the last index source
+  std::vector<uint8_t> candidates;  // blocks kept by the candidate source
 };
 
 struct Mix {
@@ -155,20 +72,23 @@ struct Reference::Impl {
   ReferenceOptions options;
   RopeFrequencies frequencies;
   std::optional<EngramHasher> hasher;
-  Matrix embed, head;
-  std::vector<float> norm;
-  std::vector<Layer> layers;
+  ReferenceWeights weights;
 
   // the sequence
-  std::vector<int32_t> compressed_ids;        // [positions], with Engram
-  std::vector<std::vector<Row>> window;       // [layers][positions] as cached
+  std::vector<int32_t> compressed_ids;   // [positions], with Engram
+  std::vector<std::vector<Row>> window;  // [layers][positions] as cached
   std::vector<OwnerCache> owners;
   uint64_t position = 0;
-  std::optional<uint32_t> published;          // owner whose index keys were published last
+  std::optional<uint32_t> published;  // owner whose index keys were published last
   Trace* trace = nullptr;
 
   explicit Impl(const arch::Checkpoint& c, const ReferenceOptions& o)
-      : checkpoint(c), config(c.config()), plan(arch::make_layer_plan(c.config())), options(o) {}
+      : checkpoint(c), config(c.config()), plan(arch::make_layer_plan(c.config())), options(o) {
+    weights = decode_reference_weights(c, plan);
+    frequencies = make_rope_frequencies(config);
+    window.resize(config.num_hidden_layers);
+    owners.resize(plan.owners.size());
+  }
 
   bool official() const { return options.mode == ReferenceMode::kOfficial; }
   bool rounds_caches() const { return options.mode != ReferenceMode::kNokvq; }
@@ -177,86 +97,6 @@ struct Reference::Impl {
   double F(double x) const { return official() ? static_cast<double>(static_cast<float>(x)) : x; }
   double B(double x) const {
     return official() ? static_cast<double>(numeric::round_bf16(static_cast<float>(x))) : x;
-  }
-
-  // --- loading
-
-  std::vector<float> vector_of(const std::string& name) {
-    return decode_floats(checkpoint.tensor(name));
-  }
-
-  HcSublayer load_hc(const std::string& prefix) {
-    HcSublayer hc;
-    hc.fn.values = vector_of(prefix + "_fn");
-    hc.fn.cols = static_cast<uint64_t>(config.hc_mult) * config.hidden_size;
-    hc.fn.rows = hc.fn.values.size() / hc.fn.cols;
-    hc.base = vector_of(prefix + "_base");
-    hc.scale = vector_of(prefix + "_scale");
-    return hc;
-  }
-
-  Expert load_expert(const std::string& prefix) {
-    return {decode_matrix(checkpoint, prefix + ".w1"), decode_matrix(checkpoint, prefix + ".w2"),
-            decode_matrix(checkpoint, prefix + ".w3")};
-  }
-
-  void load_attention(Layer& out, const std::string& attn, const arch::LayerRole& role) {
-    out.wq_a = decode_matrix(checkpoint, attn + "wq_a");
-    out.q_norm = vector_of(attn + "q_norm.weight");
-    out.wq_b = decode_matrix(checkpoint, attn + "wq_b");
-    out.wkv = decode_matrix(checkpoint, attn + "wkv");
-    out.kv_norm = vector_of(attn + "kv_norm.weight");
-    out.sink = vector_of(attn + "attn_sink");
-    out.wo_a = decode_matrix(checkpoint, attn + "wo_a");
-    out.wo_a.kind = Matrix::Kind::kBf16;  // used dequantised, its input is not rounded to FP8
-    out.wo_b = decode_matrix(checkpoint, attn + "wo_b");
-    if (role.mode == arch::AttentionMode::kFull) {
-      out.compress_wkv = decode_matrix(checkpoint, attn + "compressor.wkv");
-      out.compress_norm = vector_of(attn + "compressor.norm.weight");
-      out.index_wk = decode_matrix(checkpoint, attn + "indexer.wk");
-      out.index_k_norm = vector_of(attn + "indexer.k_norm.weight");
-      if (role.ratio == 2) {
-        out.compress_wgate = decode_matrix(checkpoint, attn + "compressor.wgate");
-        out.compress_wkv.kind = out.compress_wgate.kind = Matrix::Kind::kF32;
-      }
-    }
-    if (role.selects()) {
-      out.index_wq_b = decode_matrix(checkpoint, attn + "indexer.wq_b");
-      out.index_weights = decode_matrix(checkpoint, attn + "indexer.weights_proj");
-    }
-  }
-
-  void load_layer(uint32_t l) {
-    const std::string prefix = fmt::format("layers.{}.", l);
-    Layer& out = layers.emplace_back();
-    out.hc_attn = load_hc(prefix + "hc_attn");
-    out.hc_ffn = load_hc(prefix + "hc_ffn");
-    out.attn_norm = vector_of(prefix + "attn_norm.weight");
-    out.ffn_norm = vector_of(prefix + "ffn_norm.weight");
-    load_attention(out, prefix + "attn.", plan.layers[l]);
-    out.gate = decode_matrix(checkpoint, prefix + "ffn.gate");
-    out.gate.kind = Matrix::Kind::kF32;
-    out.gate_bias = vector_of(prefix + "ffn.gate.bias");
-    for (uint32_t e = 0; e < config.n_routed_experts; ++e) {
-      out.experts.push_back(load_expert(fmt::format("{}ffn.experts.{}", prefix, e)));
-    }
-    out.shared = load_expert(prefix + "ffn.shared_experts");
-    if (plan.layers[l].engram) {
-      out.engram_wkv = decode_matrix(checkpoint, prefix + "engram.wkv");
-      out.engram_q = vector_of(prefix + "engram.q_weight");
-      out.engram_k = vector_of(prefix + "engram.k_weight");
-    }
-  }
-
-  void load() {
-    embed = decode_matrix(checkpoint, "embed");
-    head = decode_matrix(checkpoint, "head");
-    head.kind = Matrix::Kind::kF32;
-    norm = vector_of("norm.weight");
-    for (uint32_t l = 0; l < config.num_hidden_layers; ++l) load_layer(l);
-    frequencies = make_rope_frequencies(config);
-    window.resize(config.num_hidden_layers);
-    owners.resize(plan.owners.size());
   }
 
   // --- tracing
@@ -329,8 +169,8 @@ struct Reference::Impl {
       if (compressed && original > 0) {
         const double low = std::max(std::floor(corrected(yarn.beta_fast)), 0.0);
         const double high = std::min(std::ceil(corrected(yarn.beta_slow)), d - 1);
-        const double ramp = std::clamp(
-            (static_cast<double>(i) - low) / std::max(high - low, 0.001), 0.0, 1.0);
+        const double ramp =
+            std::clamp((static_cast<double>(i) - low) / std::max(high - low, 0.001), 0.0, 1.0);
         f = f / yarn.factor * ramp + f * (1 - ramp);
       }
       cos[i] = std::cos(static_cast<double>(at) * f);
@@ -440,7 +280,7 @@ struct Reference::Impl {
   }
 
   void engram(uint32_t l, Token& token) {
-    const Layer& w = layers[l];
+    const ReferenceLayer& w = weights.layers[l];
     const size_t d = config.hidden_size;
     const Row kv = linear(w.engram_wkv, engram_lookup(l, token.position));
     const double* value = &kv[config.hc_mult * d];
@@ -454,8 +294,8 @@ struct Reference::Impl {
                                 static_cast<double>(w.engram_k[i * d + c]));
         sum += h[c] * weight * key[c];
       }
-      const double a = F(F(sum) * inverse_rms(h, d) * inverse_rms(key, d) /
-                         std::sqrt(static_cast<double>(d)));
+      const double a =
+          F(F(sum) * inverse_rms(h, d) * inverse_rms(key, d) / std::sqrt(static_cast<double>(d)));
       const double g = F(sigmoid(std::copysign(std::sqrt(std::max(std::abs(a), 1e-6)), a)));
       for (size_t c = 0; c < d; ++c) h[c] = B(F(h[c] + g * value[c]));
       gates.push_back(g);
@@ -480,8 +320,8 @@ struct Reference::Impl {
   }
 
   // The latent that `x` completes, if it completes one.
-  std::optional<Row> latent(const Layer& w, uint32_t ratio, OwnerCache& owner, const Row& x,
-                            uint64_t at) {
+  std::optional<Row> latent(const ReferenceLayer& w, uint32_t ratio, OwnerCache& owner,
+                            const Row& x, uint64_t at) {
     if (ratio == 1) return rms_norm(linear(w.compress_wkv, x), w.compress_norm);
     Row value = linear(w.compress_wkv, x);
     Row gate = linear(w.compress_wgate, x);
@@ -494,7 +334,7 @@ struct Reference::Impl {
   }
 
   void compress(uint32_t l, const Row& x, uint64_t at) {
-    const Layer& w = layers[l];
+    const ReferenceLayer& w = weights.layers[l];
     const arch::LayerRole& role = plan.layers[l];
     OwnerCache& owner = owners[*role.owner];
     std::optional<Row> entry = latent(w, role.ratio, owner, x, at);
@@ -520,7 +360,7 @@ struct Reference::Impl {
 
   Row index_scores(uint32_t l, const Token& token, const Row& x, const Row& q_latent,
                    const std::vector<Row>& keys, uint64_t visible) {
-    const Layer& w = layers[l];
+    const ReferenceLayer& w = weights.layers[l];
     const size_t heads = config.index_n_heads;
     const size_t dims = config.index_head_dim;
     Row q = linear(w.index_wq_b, q_latent);
@@ -529,19 +369,18 @@ struct Reference::Impl {
     }
     if (rounds_caches()) numeric::round_mxfp4(q.data(), q.size());
     tell("index_q", l, token.position, q);
-    Row weights = linear(w.index_weights, x);
+    Row head_weights = linear(w.index_weights, x);
     const double scale = F(1.0 / std::sqrt(static_cast<double>(dims * heads)));
-    for (double& weight : weights) weight = B(weight * scale);
-    tell("index_w", l, token.position, weights);
+    for (double& weight : head_weights) weight = B(weight * scale);
+    tell("index_w", l, token.position, head_weights);
     Row scores(visible);
     for (uint64_t j = 0; j < visible; ++j) {
       double sum = 0;
       for (size_t h = 0; h < heads; ++h) {
-        sum += B(std::max(0.0, B(dot(&q[h * dims], keys[j].data(), dims))) * weights[h]);
+        sum += B(std::max(0.0, B(dot(&q[h * dims], keys[j].data(), dims))) * head_weights[h]);
       }
       scores[j] = B(sum);
     }
-    tell("index_score", l, token.position, scores);
     return scores;
   }
 
@@ -587,6 +426,7 @@ struct Reference::Impl {
         }
       }
     }
+    tell("index_score", l, token.position, scores);
     token.selected = largest(scores, config.index_topk);
     std::vector<int32_t> padded = token.selected;
     padded.resize(config.index_topk, -1);
@@ -656,7 +496,7 @@ struct Reference::Impl {
   }
 
   Row attend(uint32_t l, const Token& token, const Row& q_latent, size_t call_tokens) {
-    const Layer& w = layers[l];
+    const ReferenceLayer& w = weights.layers[l];
     const bool compressed = plan.layers[l].compressed_rope;
     const Row& cos = token.cos[compressed];
     const Row& sin = token.sin[compressed];
@@ -688,7 +528,7 @@ struct Reference::Impl {
   }
 
   void push_window(uint32_t l, const Token& token, const Row& x) {
-    const Layer& w = layers[l];
+    const ReferenceLayer& w = weights.layers[l];
     const bool compressed = plan.layers[l].compressed_rope;
     Row k = rms_norm(linear(w.wkv, x), w.kv_norm);
     rotate(k.data(), k.size(), token.cos[compressed], token.sin[compressed], 1);
@@ -698,8 +538,8 @@ struct Reference::Impl {
     window[l].push_back(std::move(k));
   }
 
-  // Which owner's index keys layer l scores in this call: its own, unless the published slip is asked
-  // for and its group stayed open (backbone spec 6.7).
+  // Which owner's index keys layer l scores in this call: its own, unless the published slip is
+  // asked for and its group stayed open (backbone spec 6.7).
   uint32_t index_keys_owner(uint32_t l, bool completed) {
     const arch::LayerRole& role = plan.layers[l];
     const uint32_t own = *plan.layers[*role.kv_source].owner;
@@ -709,7 +549,7 @@ struct Reference::Impl {
   }
 
   std::vector<Row> attention(uint32_t l, std::vector<Token>& tokens, const std::vector<Row>& xs) {
-    const Layer& w = layers[l];
+    const ReferenceLayer& w = weights.layers[l];
     const arch::LayerRole& role = plan.layers[l];
     for (size_t t = 0; t < tokens.size(); ++t) push_window(l, tokens[t], xs[t]);
     uint32_t keys_of = 0;
@@ -733,7 +573,7 @@ struct Reference::Impl {
   // --- experts (backbone spec 8)
 
   // `weight` multiplies the activation before the down projection.
-  Row expert(const Expert& e, const Row& x, double weight) {
+  Row expert(const ReferenceExpert& e, const Row& x, double weight) {
     const Row gate = linear(e.w1, x);
     const Row up = linear(e.w3, x);
     Row h(gate.size());
@@ -746,7 +586,7 @@ struct Reference::Impl {
   }
 
   Row moe(uint32_t l, const Row& x, uint64_t at) {
-    const Layer& w = layers[l];
+    const ReferenceLayer& w = weights.layers[l];
     Row scores = linear(w.gate, x);
     for (double& s : scores) s = F(std::sqrt(F(s > 20 ? s : std::log1p(std::exp(s)))));
     tell("expert_scores.layers", l, at, scores);
@@ -785,7 +625,7 @@ struct Reference::Impl {
   }
 
   void layer(uint32_t l, std::vector<Token>& tokens) {
-    const Layer& w = layers[l];
+    const ReferenceLayer& w = weights.layers[l];
     std::vector<Mix> mixes;
     std::vector<Row> xs;
     for (Token& token : tokens) {
@@ -817,7 +657,7 @@ struct Reference::Impl {
   Token embed_token(int32_t id, uint64_t at) {
     Token token;
     token.position = at;
-    const float* e = embed.row(static_cast<uint64_t>(id));
+    const float* e = weights.embed.row(static_cast<uint64_t>(id));
     for (uint32_t i = 0; i < config.hc_mult; ++i) {
       token.h.insert(token.h.end(), e, e + config.hidden_size);
     }
@@ -837,9 +677,9 @@ struct Reference::Impl {
     for (uint32_t l = 0; l < config.num_hidden_layers; ++l) layer(l, tokens);
     std::vector<float> logits;
     for (const Token& token : tokens) {
-      const Row x = rms_norm(collapse(token.h, token.pre), norm);
+      const Row x = rms_norm(collapse(token.h, token.pre), weights.norm);
       tell("final_norm", 0, token.position, x);
-      const Row row = linear(head, x);
+      const Row row = linear(weights.head, x);
       logits.insert(logits.end(), row.begin(), row.end());
     }
     position += ids.size();
@@ -856,7 +696,6 @@ Result<std::unique_ptr<Reference>> Reference::create(const arch::Checkpoint& che
   if (!checkpoint.config().engram.layer_ids.empty()) {
     impl->hasher = THIMBLE_TRY(EngramHasher::create(checkpoint.config(), options.token_map));
   }
-  impl->load();
   return std::unique_ptr<Reference>(new Reference(std::move(impl)));
 }
 

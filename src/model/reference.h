@@ -1,5 +1,5 @@
-// The whole text backbone in one readable file: double precision, no cleverness. The oracle of every
-// other path, and the place to learn the architecture from.
+// The whole text backbone in one readable file: double precision, no cleverness. The oracle of
+// every other path, and the place to learn the architecture from.
 //
 // A rounding policy gives the numeric modes (docs/numerics.md): exact and nokvq compute in double
 // throughout, actq adds the published FP8 rounding of activations, official rounds to BF16 wherever

@@ -1,7 +1,8 @@
 // A tap on a forward pass: named rows of intermediate values, for tests, `logits` and teaching.
 //
 // Names are those of the golden vectors: "topk.L", "candidates.L", "expert_ids.layers.L",
-// "hidden.layers.L", "latent.L", ... docs/model.md lists them. Only what a sink asks for is computed.
+// "hidden.layers.L", "latent.L", ... docs/model.md lists them. Only what a sink asks for is
+// computed.
 #pragma once
 
 #include <cstdint>

@@ -19,9 +19,15 @@ WeightView matrix(const arch::Checkpoint& checkpoint, const std::string& name) {
   view.rows = static_cast<uint32_t>(weight.shape[0]);
   view.cols = static_cast<uint32_t>(weight.shape[1]);
   switch (weight.dtype) {
-    case arch::DType::kF32: view.format = WeightFormat::kF32; return view;
-    case arch::DType::kBF16: view.format = WeightFormat::kBF16; return view;
-    case arch::DType::kF8E4M3: view.format = WeightFormat::kFp8Block32; break;
+    case arch::DType::kF32:
+      view.format = WeightFormat::kF32;
+      return view;
+    case arch::DType::kBF16:
+      view.format = WeightFormat::kBF16;
+      return view;
+    case arch::DType::kF8E4M3:
+      view.format = WeightFormat::kFp8Block32;
+      break;
     default:
       CHECK(weight.dtype == arch::DType::kI8);
       view.format = WeightFormat::kFp4Group32;

@@ -30,9 +30,9 @@ struct RopeTable {
 
 // The state a chunk will have once the step is done; stored when nothing can fail any more.
 struct ChunkProgress {
-  uint32_t first_row = 0;                  // its rows are consecutive
-  uint64_t begin = 0;                      // position of the first
-  std::vector<HalfPair> half_pairs;        // [owners]
+  uint32_t first_row = 0;            // its rows are consecutive
+  uint64_t begin = 0;                // position of the first
+  std::vector<HalfPair> half_pairs;  // [owners]
   std::optional<uint32_t> published_keys;
 };
 
@@ -89,7 +89,8 @@ void attention(Step& step, const LayerWeights& weights, const arch::LayerRole& r
 void compress(Step& step, const LayerWeights& weights, const arch::LayerRole& role,
               Rows<const float> x);
 
-// Scores the visible entries of every row and keeps the best in step.selected. q_latent: [n, q_rank].
+// Scores the visible entries of every row and keeps the best in step.selected. q_latent: [n,
+// q_rank].
 void select_entries(Step& step, const LayerWeights& weights, const arch::LayerRole& role,
                     Rows<const float> x, Rows<const float> q_latent);
 
