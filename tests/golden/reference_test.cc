@@ -4,10 +4,9 @@
 
 #include <cmath>
 
-#include "arch/checkpoint.h"
 #include "model/reference.h"
 #include "tests/golden/collector.h"
-#include "tests/golden/golden.h"
+#include "tests/golden/model_case.h"
 
 namespace thimble::golden {
 namespace {
@@ -22,37 +21,20 @@ struct Pass {
 
 class Golden : public ::testing::TestWithParam<const char*> {
  protected:
-  void SetUp() override {
-    auto opened = arch::Checkpoint::open(path(std::string(GetParam()) + "/model"));
-    ASSERT_TRUE(opened) << opened.error().describe();
-    checkpoint_.emplace(std::move(*opened));
-    const auto inputs = vectors("inputs");
-    const auto tokens = inputs.get("tokens")->as<int32_t>();
-    total_ = static_cast<size_t>(inputs.get("total_len")->as<int32_t>()[0]);
-    prefill_ = static_cast<size_t>(inputs.get("prefill_len")->as<int32_t>()[0]);
-    ids_.assign(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(total_));
-    if (const auto map = inputs.get("token_map")) {
-      token_map_.assign(map->as<int32_t>().begin(), map->as<int32_t>().end());
-    }
-  }
+  Golden() : golden_(GetParam()) {}
 
-  arch::SafetensorsFile vectors(const std::string& name) const {
-    auto file = arch::SafetensorsFile::open(
-        path(fmt::format("{}/vectors/{}.safetensors", GetParam(), name)));
-    CHECK(file.has_value());
-    return std::move(*file);
-  }
+  arch::SafetensorsFile vectors(const std::string& file) const { return golden_.vectors(file); }
 
   // Prefills `prefill` tokens (0: all), then steps token by token.
   Pass run(ReferenceMode mode, size_t prefill = 0, IndexKeys keys = IndexKeys::kOwn) const {
     model::ReferenceOptions options;
     options.mode = mode;
     options.index_keys = keys;
-    options.token_map = token_map_;
-    auto reference = model::Reference::create(*checkpoint_, options);
+    options.token_map = golden_.token_map;
+    auto reference = model::Reference::create(golden_.checkpoint, options);
     CHECK(reference.has_value());
     Pass out;
-    const std::span<const int32_t> ids(ids_);
+    const std::span<const int32_t> ids(golden_.ids);
     size_t done = 0;
     while (done < ids.size()) {
       const size_t count = done == 0 ? (prefill == 0 ? ids.size() : prefill) : 1;
@@ -78,14 +60,10 @@ class Golden : public ::testing::TestWithParam<const char*> {
   }
 
   std::span<const float> rows_from(const std::vector<float>& logits, size_t row) const {
-    return std::span<const float>(logits).subspan(row * checkpoint_->config().vocab_size);
+    return std::span<const float>(logits).subspan(row * golden_.checkpoint.config().vocab_size);
   }
 
-  std::optional<arch::Checkpoint> checkpoint_;
-  std::vector<int32_t> ids_;
-  std::vector<int32_t> token_map_;
-  size_t total_ = 0;
-  size_t prefill_ = 0;
+  ModelCase golden_;
 };
 
 TEST_P(Golden, Exact) {
@@ -104,19 +82,20 @@ TEST_P(Golden, ExactWithoutCacheQuantisation) {
 }
 
 TEST_P(Golden, DecodeEqualsPrefillAndGolden) {
-  const Pass decoded = run(ReferenceMode::kExact, prefill_);
+  const Pass decoded = run(ReferenceMode::kExact, golden_.prefill);
   const auto file = vectors("decode");
   EXPECT_LE(
-      distance(rows_from(decoded.logits, prefill_), file.get("logits.exact")->as<float>()).max_abs,
+      distance(rows_from(decoded.logits, golden_.prefill), file.get("logits.exact")->as<float>())
+          .max_abs,
       1e-4);
   expect_equal_decisions(decoded.trace, vectors("exact"));
 }
 
 TEST_P(Golden, StaleIndexKeysReproduceThePublishedDecode) {
-  const Pass decoded = run(ReferenceMode::kExact, prefill_, IndexKeys::kStale);
+  const Pass decoded = run(ReferenceMode::kExact, golden_.prefill, IndexKeys::kStale);
   const auto file = vectors("decode");
   const auto expected = file.get("logits.exact_literal_slot")->as<float>();
-  EXPECT_LE(distance(rows_from(decoded.logits, prefill_), expected).max_abs, 1e-4);
+  EXPECT_LE(distance(rows_from(decoded.logits, golden_.prefill), expected).max_abs, 1e-4);
   // The two behaviours really differ here.
   EXPECT_GE(distance(expected, file.get("logits.exact")->as<float>()).rms, 0.1);
 }
@@ -124,13 +103,13 @@ TEST_P(Golden, StaleIndexKeysReproduceThePublishedDecode) {
 TEST_P(Golden, StateAfterPrefillAndAtTheEnd) {
   const Pass exact = run(ReferenceMode::kExact);
   const auto file = vectors("decode");
-  const size_t window = checkpoint_->config().sliding_window;
+  const size_t window = golden_.checkpoint.config().sliding_window;
   for (const auto& [name, view] : file.tensors()) {
     const bool at_end = name.starts_with("state.ring_end.");
     if (!at_end && !name.starts_with("state.ring.")) continue;
     const std::string layer = name.substr(name.rfind('.') + 1);
     const auto& rows = exact.trace.float_rows().at("window_kv.layers." + layer);
-    const size_t end = at_end ? total_ : prefill_;
+    const size_t end = at_end ? golden_.total : golden_.prefill;
     const auto expected = view.as<float>();
     const size_t width = expected.size() / window;
     for (size_t p = end - window; p < end; ++p) {
@@ -143,25 +122,17 @@ TEST_P(Golden, StateAfterPrefillAndAtTheEnd) {
 // Activation quantisation without BF16 is nearly deterministic on t2; a flipped code moves it to
 // 0.1.
 TEST(GoldenT2, ActqAndOfficial) {
-  auto checkpoint = arch::Checkpoint::open(path("t2_text_minimal/model"));
-  ASSERT_TRUE(checkpoint);
-  const auto open = [](const char* name) {
-    return std::move(*arch::SafetensorsFile::open(
-        path(fmt::format("t2_text_minimal/vectors/{}.safetensors", name))));
-  };
-  const auto inputs = open("inputs");
-  const auto tokens = inputs.get("tokens")->as<int32_t>();
-  const auto total = static_cast<size_t>(inputs.get("total_len")->as<int32_t>()[0]);
+  const ModelCase golden("t2_text_minimal");
   for (const auto& [mode, name] :
        {std::pair{ReferenceMode::kActq, "actq"}, std::pair{ReferenceMode::kOfficial, "official"}}) {
     model::ReferenceOptions options;
     options.mode = mode;
-    auto reference = model::Reference::create(*checkpoint, options);
+    auto reference = model::Reference::create(golden.checkpoint, options);
     ASSERT_TRUE(reference);
-    const auto logits = (*reference)->forward(tokens.first(total));
+    const auto logits = (*reference)->forward(golden.ids);
     ASSERT_TRUE(logits);
-    const auto file = open(name);
-    const Distance d = distance(*logits, file.get("logits")->as<float>());
+    const auto file = golden.vectors(name);
+    const Distance d = distance(*logits, view(file, "logits").as<float>());
     EXPECT_LE(d.rms, 0.02) << name;
     RecordProperty(std::string(name) + "_rms", std::to_string(d.rms));
   }
