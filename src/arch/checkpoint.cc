@@ -11,24 +11,12 @@ namespace {
 
 constexpr size_t kShownMismatches = 8;
 
-bool is_engram_table(const ExpectedTensor& tensor) {
-  return tensor.part == WeightPart::kEngram && tensor.name.find(".embed.") != std::string::npos;
-}
-
 // The policy of checkpoint.h.
-bool is_scanned(const ExpectedTensor& tensor, uint64_t expert_scale_bytes) {
-  if (is_engram_table(tensor)) return tensor.bytes() <= kMaxScannedTable;
-  if (tensor.part == WeightPart::kExperts) return expert_scale_bytes <= kMaxScannedScales;
-  return true;
-}
-
-uint64_t expert_scale_bytes(const std::vector<ExpectedTensor>& table) {
-  uint64_t bytes = 0;
-  for (const ExpectedTensor& tensor : table) {
-    const bool scale = tensor.part == WeightPart::kExperts && tensor.dtype == DType::kF8E8M0;
-    if (scale) bytes += tensor.bytes();
-  }
-  return bytes;
+bool is_scanned(const ExpectedTensor& tensor, uint64_t checkpoint_bytes) {
+  if (checkpoint_bytes <= kMaxScannedBytes) return true;
+  const bool engram_table = tensor.name.find(".engram.embed.") != std::string::npos;
+  return tensor.part != WeightPart::kExperts && !engram_table &&
+         tensor.bytes() <= kMaxScannedTensor;
 }
 
 // Appends what is wrong with one tensor; true if it may be read as the table says.
@@ -61,12 +49,12 @@ bool compare_tensor(const ExpectedTensor& expected, const Shards& shards,
 
 std::vector<Mismatch> compare(const Config& config, const Shards& shards) {
   const std::vector<ExpectedTensor> table = expected_tensors(config);
-  const uint64_t scale_bytes = expert_scale_bytes(table);
+  const uint64_t checkpoint_bytes = totals(table).bytes;
   std::vector<Mismatch> out = shards.mismatches;
   std::set<std::string_view> known;
   for (const ExpectedTensor& expected : table) {
     known.insert(expected.name);
-    if (!compare_tensor(expected, shards, out) || !is_scanned(expected, scale_bytes)) continue;
+    if (!compare_tensor(expected, shards, out) || !is_scanned(expected, checkpoint_bytes)) continue;
     const auto values = check_values(shards.tensors.find(expected.name)->second);
     if (!values) out.push_back({Mismatch::Kind::kValue, expected.name, values.error().message});
   }

@@ -6,10 +6,10 @@
 // values that are no numbers. Views stay valid for the life of the object. Safe to read from any
 // thread.
 //
-// Values are checked where it costs little: everything the first token reads anyway (all but routed
-// experts and Engram tables), routed experts while all their scales take at most kMaxScannedScales,
-// Engram tables up to kMaxScannedTable. Whoever packs larger experts or reads rows of larger tables
-// calls check_values() on what was read.
+// Values are checked where it costs little: every tensor of a checkpoint of at most
+// kMaxScannedBytes; of a larger one every tensor of at most kMaxScannedTensor that is no routed
+// expert's and no Engram table, which takes in all other scales. Whoever packs the rest calls
+// check_values() on it.
 #pragma once
 
 #include <map>
@@ -24,8 +24,8 @@
 
 namespace thimble::arch {
 
-inline constexpr uint64_t kMaxScannedScales = 4ULL << 30;
-inline constexpr uint64_t kMaxScannedTable = 64ULL << 20;
+inline constexpr uint64_t kMaxScannedBytes = 4ULL << 30;
+inline constexpr uint64_t kMaxScannedTensor = 4ULL << 20;
 
 // One thing a directory's files get wrong.
 struct Mismatch {
