@@ -9,7 +9,8 @@ namespace thimble::style {
 
 inline constexpr size_t kLineColumnsMax = 100;
 
-// Lines over 100 characters (not bytes). Tables and addresses in prose, and data, are let through.
+// Lines over 100 characters (not bytes). Tables and addresses in prose, docs/spec and
+// data are let through.
 std::vector<Finding> check_line_length(const std::vector<SourceFile>& files);
 
 // Reminders must carry the number of an issue, so that they are found by who works on it.
