@@ -1,0 +1,101 @@
+// A deterministic model for tests of the engine: logits are a hash of all ids so far.
+//
+// No arithmetic to wait for, so tests control what takes time: a step can be held at a gate, fail
+// or throw. Gate and log may be used from any thread.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "base/random.h"
+#include "engine/internal/step_runner.h"
+
+namespace thimble::engine {
+
+class FakeRunner : public StepRunner {
+ public:
+  explicit FakeRunner(uint32_t vocab_size) : vocab_size_(vocab_size) {}
+
+  // Logits after `history`, as every route must give them.
+  static std::vector<float> logits_after(std::span<const int32_t> history, uint32_t vocab_size) {
+    uint64_t hash = 1;
+    for (const int32_t id : history) hash = base::mix64(hash * 31 + static_cast<uint64_t>(id) + 7);
+    std::vector<float> logits(vocab_size);
+    base::SplitMix64 random(hash);
+    for (float& logit : logits) logit = static_cast<float>(4 * random.uniform());
+    return logits;
+  }
+
+  uint32_t vocab_size() const override { return vocab_size_; }
+
+  Result<std::unique_ptr<RunnerSequence>> start(uint64_t tokens_max) override {
+    if (on_start) {
+      if (auto error = on_start(tokens_max); !error) return tl::unexpected(error.error());
+    }
+    return std::make_unique<History>();
+  }
+
+  Result<void> run(std::span<const Step> steps) override {
+    for (const Step& step : steps) {
+      {
+        std::unique_lock lock(mutex_);
+        chunks_.push_back(step.ids.size());
+        changed_.notify_all();
+        changed_.wait(lock, [this] { return steps_allowed_ > 0; });
+        --steps_allowed_;
+      }
+      if (on_step) {
+        if (auto error = on_step(step); !error) return error;
+      }
+      std::vector<int32_t>& ids = static_cast<History*>(step.sequence)->ids;
+      ids.insert(ids.end(), step.ids.begin(), step.ids.end());
+      if (step.logits.empty()) continue;
+      const std::vector<float> logits = logits_after(ids, vocab_size_);
+      std::copy(logits.begin(), logits.end(), step.logits.begin());
+    }
+    return {};
+  }
+
+  // From now on a step waits until allow() lets it go.
+  void hold() {
+    const std::lock_guard lock(mutex_);
+    steps_allowed_ = 0;
+  }
+  void allow(uint64_t steps) {
+    const std::lock_guard lock(mutex_);
+    steps_allowed_ += steps;
+    changed_.notify_all();
+  }
+  // Waits until so many steps have come, held ones included.
+  void wait_for_steps(size_t count) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return chunks_.size() >= count; });
+  }
+  // Ids of each step that came, in order.
+  std::vector<size_t> chunks() {
+    const std::lock_guard lock(mutex_);
+    return chunks_;
+  }
+
+  // Called on the engine thread; set before the first request.
+  std::function<Result<void>(const Step&)> on_step;
+  std::function<Result<void>(uint64_t tokens_max)> on_start;
+
+ private:
+  struct History : RunnerSequence {
+    std::vector<int32_t> ids;
+  };
+
+  const uint32_t vocab_size_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  uint64_t steps_allowed_ = 1ULL << 40;
+  std::vector<size_t> chunks_;
+};
+
+}  // namespace thimble::engine
