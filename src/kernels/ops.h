@@ -1,14 +1,18 @@
 // The operations the model is made of, over views. What the model sees of the kernels.
 //
 // Promises of every operation:
-//  - Row purity: an output row is a pure function of its own inputs, bit for bit: the number of rows in
+//  - Row purity: an output row is a pure function of its own inputs, bit for bit: the number of
+//  rows in
 //    the call, the row's index, the thread count and the instruction set do not matter.
 //  - No allocation but from the Workspace, no threads but the pool's.
-//  - One canonical order of arithmetic: sums over an input dimension run in 16 virtual lanes (lane j
+//  - One canonical order of arithmetic: sums over an input dimension run in 16 virtual lanes (lane
+//  j
 //    takes elements j, j+16, ... by fused multiply-add) and close with the tree
-//    (((l0+l8)+(l4+l12))+((l2+l10)+(l6+l14))) + (the same of the odd lanes); sums over a list run in
-//    list order; exp is exp_f32(). The scalar table is the definition; every other table equals it.
-// Error against exact arithmetic is stated beside each operation, as a bound tested with random data.
+//    (((l0+l8)+(l4+l12))+((l2+l10)+(l6+l14))) + (the same of the odd lanes); sums over a list run
+//    in list order; exp is exp_f32(). The scalar table is the definition; every other table equals
+//    it.
+// Error against exact arithmetic is stated beside each operation, as a bound tested with random
+// data.
 #pragma once
 
 #include <cstdint>
@@ -82,12 +86,12 @@ void hc_post(Rows<float> stream, Rows<const float> y, const HcMix& mix, Context 
 
 // One query position: all heads against its window rows, then its selected entries, in list order.
 struct AttendJob {
-  const float* q = nullptr;    // [heads, dims], rotated
-  float* out = nullptr;        // [heads, dims]; the value part still carries the rotation
+  const float* q = nullptr;  // [heads, dims], rotated
+  float* out = nullptr;      // [heads, dims]; the value part still carries the rotation
   RingRows window;
-  uint64_t window_begin = 0;   // positions [window_begin, window_end)
+  uint64_t window_begin = 0;  // positions [window_begin, window_end)
   uint64_t window_end = 0;
-  PagedRows main;              // ignored when selected is empty
+  PagedRows main;                     // ignored when selected is empty
   std::span<const int32_t> selected;  // ascending entries; ends at the first -1
 };
 
@@ -106,27 +110,29 @@ struct SelectJob {
   const float* q = nullptr;             // [heads, dims], rotated and (unless nokvq) MXFP4-rounded
   const float* head_weights = nullptr;  // [heads], scaled
   PagedTiles keys;
-  uint64_t visible = 0;                 // entries this query may see
+  uint64_t visible = 0;                     // entries this query may see
   const uint8_t* allowed_blocks = nullptr;  // [blocks] 0/1, or null: every visible entry
-  uint8_t* candidate_blocks = nullptr;  // out [blocks] 0/1, or null: not wanted
-  int32_t* selected = nullptr;          // out [topk], ascending, -1 padded
-  float* scores = nullptr;              // out [visible] raw scores, or null: not wanted
+  uint8_t* candidate_blocks = nullptr;      // out [blocks] 0/1, or null: not wanted
+  int32_t* selected = nullptr;              // out [topk], ascending, -1 padded
+  float* scores = nullptr;                  // out [visible] raw scores, or null: not wanted
 };
 
 struct SelectShape {
   uint32_t heads = 0;
   uint32_t dims = 0;
   uint32_t topk = 0;
-  uint32_t block_size = 0;          // candidate blocks; 0: this model has none
-  uint32_t candidate_blocks = 0;    // how many are kept
+  uint32_t block_size = 0;        // candidate blocks; 0: this model has none
+  uint32_t candidate_blocks = 0;  // how many are kept
 };
 
 // score[j] = sum_h w[h] * max(0, q[h] . k[j]); within a group of 32 dimensions the dot is exact for
-// MXFP4 operands, groups add in order, heads add in order. selected = the min(topk, visible) largest,
-// the lower entry winning ties; a candidate job also keeps the best blocks, the newest always.
+// MXFP4 operands, groups add in order, heads add in order. selected = the min(topk, visible)
+// largest, the lower entry winning ties; a candidate job also keeps the best blocks, the newest
+// always.
 void index_select(std::span<const SelectJob> jobs, const SelectShape& shape, Context context);
 
-// The selection rules alone, on given scores. `selected`: [topk]. Used by the reference's tests too.
+// The selection rules alone, on given scores. `selected`: [topk]. Used by the reference's tests
+// too.
 void select_topk(std::span<const float> scores, const uint8_t* allowed_blocks, uint32_t block_size,
                  uint32_t topk, int32_t* selected);
 void select_blocks(std::span<const float> scores, uint32_t block_size, uint32_t keep,
@@ -135,12 +141,14 @@ void select_blocks(std::span<const float> scores, uint32_t block_size, uint32_t 
 // --- Mixture of experts, backbone spec 8.
 
 // Top `topk` of sqrt(softplus(logits)) + bias, best biased score first, lower expert winning ties;
-// weights = unbiased scores / (their sum + 1e-20) * route_scale. logits: [n, experts], bias: [experts],
-// ids, weights: [n, topk]. scores [n, experts] receives the unbiased scores; its data may be null.
+// weights = unbiased scores / (their sum + 1e-20) * route_scale. logits: [n, experts], bias:
+// [experts], ids, weights: [n, topk]. scores [n, experts] receives the unbiased scores; its data
+// may be null.
 void route(Rows<const float> logits, const float* bias, float route_scale, Rows<int32_t> ids,
            Rows<float> weights, Rows<float> scores);
 
-// out = silu(min(gate, limit)) * clamp(up, -limit, limit) * row_weight[i] (1 when null). out may be gate.
+// out = silu(min(gate, limit)) * clamp(up, -limit, limit) * row_weight[i] (1 when null). out may be
+// gate.
 void swiglu(Rows<const float> gate, Rows<const float> up, float limit, const float* row_weight,
             Rows<float> out, Context context);
 
@@ -165,9 +173,9 @@ struct EngramTable {
 void engram_gather(const EngramTable& table, Rows<const int64_t> ids, Rows<float> out,
                    Context context);
 
-// stream[i][c] += gate * value[i]; gate = sigmoid(copysign(sqrt(max(|a|, 1e-6)), a)), a the scaled dot
-// of the normalised stream copy and key. kv: [n, (copies + 1) * hidden], keys first, value last.
-// alive: [n], 0 closes the gate (image positions). gates [n, copies] may be null.
+// stream[i][c] += gate * value[i]; gate = sigmoid(copysign(sqrt(max(|a|, 1e-6)), a)), a the scaled
+// dot of the normalised stream copy and key. kv: [n, (copies + 1) * hidden], keys first, value
+// last. alive: [n], 0 closes the gate (image positions). gates [n, copies] may be null.
 void engram_apply(Rows<float> stream, Rows<const float> kv, const std::byte* q_weight_bf16,
                   const std::byte* k_weight_bf16, uint32_t copies, float eps, const uint8_t* alive,
                   Rows<float> gates, Context context);

@@ -1,8 +1,8 @@
 // Rows of cached keys and values where they lie: in pages (global KV), tiles (index keys) and rings
 // (windows). The cache owns the bytes; kernels read them through these views and nothing else.
 //
-// Formats and offsets are those of arch/cache_layout.h, passed in as numbers so that kernels know no
-// model. Sources: backbone spec section 7.
+// Formats and offsets are those of arch/cache_layout.h, passed in as numbers so that kernels know
+// no model. Sources: backbone spec section 7.
 #pragma once
 
 #include <cstddef>
@@ -12,9 +12,9 @@
 namespace thimble::kernels {
 
 enum class RowFormat : uint8_t {
-  kFloat,       // float32 values
-  kWindowFp8,   // dims E4M3 codes, then dims/32 E8M0 scales
-  kMainFp4,     // dims/2 bytes of E2M1 codes (even dimension low), then dims/16 E4M3 scales
+  kFloat,      // float32 values
+  kWindowFp8,  // dims E4M3 codes, then dims/32 E8M0 scales
+  kMainFp4,    // dims/2 bytes of E2M1 codes (even dimension low), then dims/16 E4M3 scales
 };
 
 // Row `i` of one owner's main rows lies in page i / rows_per_page.

@@ -44,6 +44,8 @@ class Workspace {
     uint64_t used = 0;
   };
   void* take_bytes(uint64_t bytes);
+  void grow(uint64_t bytes);
+  void merge();  // several empty blocks to one
   std::vector<Block> blocks_;
   size_t current_ = 0;
 };

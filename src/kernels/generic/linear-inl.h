@@ -1,0 +1,299 @@
+// Linear layers: float32 rows against weight rows decoded exactly, 16 lanes over the inputs.
+//
+// Two routes with the same arithmetic. Few rows of x: weights are decoded in registers. Many: a
+// tile of weights is decoded once to scratch and met by all rows of x, in slices of the inputs
+// whose partial sums (16 lanes an output) wait in scratch, so that the order of additions stays.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/internal/table_entries.h"
+#include "numeric/e8m0.h"
+
+namespace thimble::kernels::generic {
+
+// --- Weight rows: 16 columns from a multiple of 16 on, or the n that are left.
+
+template <class V>
+struct F32Row {
+  const std::byte* codes;
+  F32Row(const WeightView& w, uint32_t row) : codes(w.codes + uint64_t{row} * w.cols * 4) {}
+  [[gnu::always_inline]] V at(uint32_t k) const { return V::load_f32(codes + uint64_t{k} * 4); }
+  [[gnu::always_inline]] V part(uint32_t k, uint32_t n) const {
+    return V::load_f32(codes + uint64_t{k} * 4, n);
+  }
+};
+
+template <class V>
+struct BF16Row {
+  const std::byte* codes;
+  BF16Row(const WeightView& w, uint32_t row) : codes(w.codes + uint64_t{row} * w.cols * 2) {}
+  [[gnu::always_inline]] V at(uint32_t k) const { return V::load_bf16(codes + uint64_t{k} * 2); }
+  [[gnu::always_inline]] V part(uint32_t k, uint32_t n) const {
+    return V::load_bf16(codes + uint64_t{k} * 2, n);
+  }
+};
+
+// cols is a multiple of 32 in the scaled formats: nothing is ever left.
+template <class V>
+struct Fp8Row {
+  const std::byte* codes;
+  const std::byte* scales;
+  Fp8Row(const WeightView& w, uint32_t row)
+      : codes(w.codes + uint64_t{row} * w.cols),
+        scales(w.scales + uint64_t{row / 32} * (w.cols / 32)) {}
+  [[gnu::always_inline]] V at(uint32_t k) const {
+    return V::load_e4m3(codes + k) *
+           V::set(numeric::e8m0_to_float(static_cast<uint8_t>(scales[k / 32])));
+  }
+  [[gnu::always_inline]] V part(uint32_t, uint32_t) const { return V::zero(); }
+};
+
+template <class V>
+struct Fp4Row {
+  const std::byte* codes;
+  const std::byte* scales;
+  Fp4Row(const WeightView& w, uint32_t row)
+      : codes(w.codes + uint64_t{row} * (w.cols / 2)),
+        scales(w.scales + uint64_t{row} * (w.cols / 32)) {}
+  [[gnu::always_inline]] V at(uint32_t k) const {
+    return V::load_e2m1(codes + k / 2) *
+           V::set(numeric::e8m0_to_float(static_cast<uint8_t>(scales[k / 32])));
+  }
+  [[gnu::always_inline]] V part(uint32_t, uint32_t) const { return V::zero(); }
+};
+
+// --- Register tiles.
+
+template <class V, uint32_t kOutputs>
+[[gnu::always_inline]] inline void store_sums(const V (&acc)[kOutputs], float* y) {
+  if constexpr (kOutputs == 4) {
+    store_sums4(acc[0], acc[1], acc[2], acc[3], y);
+  } else {
+    for (uint32_t o = 0; o < kOutputs; ++o) y[o] = sum(acc[o]);
+  }
+}
+
+template <class V, class Row, uint32_t kRows, uint32_t kOutputs>
+[[gnu::always_inline]] inline void direct_step(V (&acc)[kRows][kOutputs], Rows<const float> x,
+                                               const Row (&rows)[kOutputs], uint32_t k) {
+  V w[kOutputs];
+#pragma GCC unroll 8
+  for (uint32_t o = 0; o < kOutputs; ++o) w[o] = rows[o].at(k);
+#pragma GCC unroll 8
+  for (uint32_t r = 0; r < kRows; ++r) {
+    const V v = V::load(x.row(r) + k);
+#pragma GCC unroll 8
+    for (uint32_t o = 0; o < kOutputs; ++o) acc[r][o] = fma(v, w[o], acc[r][o]);
+  }
+}
+
+// kRows rows of x against outputs [begin, begin + kOutputs), decoding in registers.
+template <class V, class Row, uint32_t kRows, uint32_t kOutputs, uint32_t... kIndex>
+[[gnu::always_inline]] inline void direct_tile(const WeightView& weight, uint32_t begin,
+                                               Rows<const float> x, Rows<float> y,
+                                               std::integer_sequence<uint32_t, kIndex...>) {
+  const Row rows[kOutputs] = {Row(weight, begin + kIndex)...};
+  V acc[kRows][kOutputs];
+#pragma GCC unroll 8
+  for (uint32_t r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
+    for (uint32_t o = 0; o < kOutputs; ++o) acc[r][o] = V::zero();
+  }
+  const uint32_t cols = weight.cols;
+  uint32_t k = 0;
+  for (; k + 32 <= cols; k += 32) {
+    direct_step(acc, x, rows, k);
+    direct_step(acc, x, rows, k + 16);
+  }
+  if (k + 16 <= cols) {
+    direct_step(acc, x, rows, k);
+    k += 16;
+  }
+  if (k < cols) {
+    for (uint32_t r = 0; r < kRows; ++r) {
+      const V v = V::load(x.row(r) + k, cols - k);
+      for (uint32_t o = 0; o < kOutputs; ++o) {
+        acc[r][o] = fma(v, rows[o].part(k, cols - k), acc[r][o]);
+      }
+    }
+  }
+#pragma GCC unroll 8
+  for (uint32_t r = 0; r < kRows; ++r) store_sums(acc[r], y.row(r) + begin);
+}
+
+template <class V, class Row, uint32_t kRows>
+inline void direct_rows(const WeightView& weight, uint32_t begin, uint32_t end, Rows<const float> x,
+                        Rows<float> y) {
+  constexpr uint32_t kOutputs = kRows == 1 ? 4 : V::kTileOutputs;
+  uint32_t o = begin;
+  for (; o + kOutputs <= end; o += kOutputs) {
+    direct_tile<V, Row, kRows, kOutputs>(weight, o, x, y,
+                                         std::make_integer_sequence<uint32_t, kOutputs>());
+  }
+  for (; o < end; ++o) {
+    direct_tile<V, Row, kRows, 1>(weight, o, x, y, std::make_integer_sequence<uint32_t, 1>());
+  }
+}
+
+// --- Tiles of float32 weights.
+
+// What a slice of the inputs does with the partial sums: 16 lanes for each (row, output).
+struct Slice {
+  float* partial;           // [rows, outputs, 16], or null when the slice is the whole
+  uint64_t partial_stride;  // floats from one row to the next
+  bool first;
+  bool last;
+};
+
+// y[r][o] = x[r] . w[o] over k columns; w rows are zero up to a multiple of 16.
+template <class V, uint32_t kRows, uint32_t kOutputs>
+[[gnu::always_inline]] inline void dot_tile(Rows<const float> x, Rows<const float> w, uint32_t k,
+                                            Slice slice, Rows<float> y) {
+  V acc[kRows][kOutputs];
+#pragma GCC unroll 8
+  for (uint32_t r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
+    for (uint32_t o = 0; o < kOutputs; ++o) {
+      acc[r][o] =
+          slice.first ? V::zero() : V::load(slice.partial + r * slice.partial_stride + o * 16);
+    }
+  }
+  uint32_t i = 0;
+  for (; i + 16 <= k; i += 16) {
+    V b[kOutputs];
+#pragma GCC unroll 8
+    for (uint32_t o = 0; o < kOutputs; ++o) b[o] = V::load(w.row(o) + i);
+#pragma GCC unroll 8
+    for (uint32_t r = 0; r < kRows; ++r) {
+      const V a = V::load(x.row(r) + i);
+#pragma GCC unroll 8
+      for (uint32_t o = 0; o < kOutputs; ++o) acc[r][o] = fma(a, b[o], acc[r][o]);
+    }
+  }
+  if (i < k) {
+    for (uint32_t r = 0; r < kRows; ++r) {
+      const V a = V::load(x.row(r) + i, k - i);
+      for (uint32_t o = 0; o < kOutputs; ++o) {
+        acc[r][o] = fma(a, V::load(w.row(o) + i), acc[r][o]);
+      }
+    }
+  }
+#pragma GCC unroll 8
+  for (uint32_t r = 0; r < kRows; ++r) {
+    if (slice.last) {
+      store_sums(acc[r], y.row(r));
+    } else {
+#pragma GCC unroll 8
+      for (uint32_t o = 0; o < kOutputs; ++o) {
+        acc[r][o].store(slice.partial + r * slice.partial_stride + o * 16);
+      }
+    }
+  }
+}
+
+template <class V, uint32_t kOutputs>
+inline void dot_rows(Rows<const float> x, Rows<const float> w, uint32_t k, Slice slice,
+                     Rows<float> y) {
+  uint64_t r = 0;
+  for (; r + V::kTileRows <= x.rows; r += V::kTileRows) {
+    dot_tile<V, V::kTileRows, kOutputs>(x.slice(r, V::kTileRows), w, k, slice,
+                                        y.slice(r, V::kTileRows));
+    slice.partial += V::kTileRows * slice.partial_stride;
+  }
+  for (; r < x.rows; ++r) {
+    dot_tile<V, 1, kOutputs>(x.slice(r, 1), w, k, slice, y.slice(r, 1));
+    slice.partial += slice.partial_stride;
+  }
+}
+
+// All rows of x against all rows of w.
+template <class V>
+inline void dot_block(Rows<const float> x, Rows<const float> w, uint32_t k, Slice slice,
+                      Rows<float> y) {
+  uint64_t o = 0;
+  for (; o + V::kTileOutputs <= w.rows; o += V::kTileOutputs) {
+    dot_rows<V, V::kTileOutputs>(x, w.slice(o, V::kTileOutputs), k, slice,
+                                 y.columns(o, V::kTileOutputs));
+    slice.partial += V::kTileOutputs * 16;
+  }
+  for (; o < w.rows; ++o) {
+    dot_rows<V, 1>(x, w.slice(o, 1), k, slice, y.columns(o, 1));
+    slice.partial += 16;
+  }
+}
+
+// Columns [begin, end) of a weight row; begin a multiple of 32.
+template <class V, class Row>
+inline void decode_columns(const Row& row, uint32_t begin, uint32_t end, float* out) {
+  uint32_t k = begin;
+  for (; k + 16 <= end; k += 16) row.at(k).store(out + (k - begin));
+  if (k < end) row.part(k, end - k).store(out + (k - begin), end - k);
+}
+
+template <class V, class Row>
+inline void tiled_rows(const WeightView& weight, uint32_t begin, uint32_t end, Rows<const float> x,
+                       Rows<float> y, float* scratch) {
+  float* partial = scratch + uint64_t{kLinearOutputs} * kLinearDepth;
+  for (uint32_t o = begin; o < end; o += kLinearOutputs) {
+    const uint32_t outputs = end - o < kLinearOutputs ? end - o : kLinearOutputs;
+    for (uint32_t k = 0; k < weight.cols; k += kLinearDepth) {
+      const uint32_t depth = weight.cols - k < kLinearDepth ? weight.cols - k : kLinearDepth;
+      const uint32_t padded = (depth + 15) / 16 * 16;
+      const Rows<float> tile(scratch, outputs, depth, padded);
+      for (uint32_t i = 0; i < outputs; ++i) {
+        if (padded != depth) V::zero().store(tile.row(i) + padded - 16);
+        decode_columns<V>(Row(weight, o + i), k, k + depth, tile.row(i));
+      }
+      const Slice slice{partial, uint64_t{kLinearOutputs} * 16, k == 0, k + depth == weight.cols};
+      dot_block<V>(x.columns(k, depth), tile, depth, slice, y.columns(o, outputs));
+    }
+  }
+}
+
+template <class V, class Row>
+inline void linear_rows(const WeightView& weight, uint32_t begin, uint32_t end, Rows<const float> x,
+                        Rows<float> y, float* scratch) {
+  if (x.rows == 1) return direct_rows<V, Row, 1>(weight, begin, end, x, y);
+  if (x.rows == 2) return direct_rows<V, Row, 2>(weight, begin, end, x, y);
+  if constexpr (V::kTileRows >= 3) {
+    if (x.rows == 3) return direct_rows<V, Row, 3>(weight, begin, end, x, y);
+  }
+  if constexpr (V::kTileRows >= 4) {
+    if (x.rows == 4) return direct_rows<V, Row, 4>(weight, begin, end, x, y);
+  }
+  tiled_rows<V, Row>(weight, begin, end, x, y, scratch);
+}
+
+template <class V>
+void linear(const WeightView& weight, uint32_t begin, uint32_t end, Rows<const float> x,
+            Rows<float> y, float* scratch) {
+  switch (weight.format) {
+    case WeightFormat::kF32:
+      return linear_rows<V, F32Row<V>>(weight, begin, end, x, y, scratch);
+    case WeightFormat::kBF16:
+      return linear_rows<V, BF16Row<V>>(weight, begin, end, x, y, scratch);
+    case WeightFormat::kFp8Block32:
+      return linear_rows<V, Fp8Row<V>>(weight, begin, end, x, y, scratch);
+    case WeightFormat::kFp4Group32:
+      return linear_rows<V, Fp4Row<V>>(weight, begin, end, x, y, scratch);
+  }
+}
+
+template <class V>
+void decode_weight(const WeightView& weight, uint32_t row, uint32_t begin, uint32_t end,
+                   float* out) {
+  switch (weight.format) {
+    case WeightFormat::kF32:
+      return decode_columns<V>(F32Row<V>(weight, row), begin, end, out);
+    case WeightFormat::kBF16:
+      return decode_columns<V>(BF16Row<V>(weight, row), begin, end, out);
+    case WeightFormat::kFp8Block32:
+      return decode_columns<V>(Fp8Row<V>(weight, row), begin, end, out);
+    case WeightFormat::kFp4Group32:
+      return decode_columns<V>(Fp4Row<V>(weight, row), begin, end, out);
+  }
+}
+
+}  // namespace thimble::kernels::generic

@@ -1,0 +1,119 @@
+// The indexer: scores of all jobs tile by tile, then the selection of each job.
+#include <algorithm>
+
+#include "base/check.h"
+#include "kernels/internal/parallel.h"
+#include "kernels/internal/table_entries.h"
+#include "kernels/ops.h"
+#include "kernels/table.h"
+
+namespace thimble::kernels {
+namespace {
+
+using internal::divide_up;
+
+constexpr uint64_t kTilesPerTask = 16;
+constexpr uint64_t kScoreFloats = uint64_t{16} << 20;  // of a batch of jobs, unless one needs more
+
+// Whether scores decide anything: with few entries all are taken.
+bool needs_scores(const SelectJob& job, const SelectShape& shape) {
+  return job.visible > shape.topk || job.allowed_blocks != nullptr ||
+         job.candidate_blocks != nullptr || job.scores != nullptr;
+}
+
+// The caller's buffer if it wants the scores, else scratch from the workspace.
+std::span<float> score_buffer(const SelectJob& job, const SelectShape& shape,
+                              Workspace& workspace) {
+  if (!needs_scores(job, shape)) return {};
+  if (job.scores != nullptr) return {job.scores, job.visible};
+  return workspace.take<float>(job.visible);
+}
+
+// Whether a tile holds an entry that could be chosen; a caller who wants scores gets them all.
+bool wanted(const SelectJob& job, const SelectShape& shape, uint64_t tile) {
+  if (job.allowed_blocks == nullptr || job.scores != nullptr) return true;
+  const uint64_t last = std::min(job.visible, (tile + 1) * kTileRows) - 1;
+  for (uint64_t b = tile * kTileRows / shape.block_size; b <= last / shape.block_size; ++b) {
+    if (job.allowed_blocks[b] != 0) return true;
+  }
+  return false;
+}
+
+// `keys`: scratch for one decoded tile, [dims, 16].
+void score_tiles(const SelectJob& job, const SelectShape& shape, uint64_t begin, uint64_t end,
+                 const Table& table, float* keys, float* scores) {
+  const ScoreTile task{job.q, job.head_weights, keys, shape.heads, shape.dims};
+  for (uint64_t tile = begin; tile < end; ++tile) {
+    if (!wanted(job, shape, tile)) continue;
+    table.decode_tile(job.keys.format, job.keys.tile(tile), shape.dims, keys);
+    float out[kTileRows];
+    table.score_tile(task, out);
+    const uint64_t count = std::min<uint64_t>(kTileRows, job.visible - tile * kTileRows);
+    std::copy(out, out + count, scores + tile * kTileRows);
+  }
+}
+
+void choose(const SelectJob& job, const SelectShape& shape, std::span<const float> scores) {
+  if (job.candidate_blocks != nullptr) {
+    select_blocks(scores, shape.block_size, shape.candidate_blocks, job.candidate_blocks);
+  }
+  if (needs_scores(job, shape)) {
+    select_topk(scores, job.allowed_blocks, shape.block_size, shape.topk, job.selected);
+    return;
+  }
+  for (uint32_t i = 0; i < shape.topk; ++i) {
+    job.selected[i] = i < job.visible ? static_cast<int32_t>(i) : -1;
+  }
+}
+
+void select_batch(std::span<const SelectJob> jobs, const SelectShape& shape, Context context) {
+  const Table& table = kernels();
+  const Workspace::Mark mark(context.workspace);
+  internal::TaskMap map(context.workspace, jobs.size());
+  const std::span<std::span<float>> scores = context.workspace.take<std::span<float>>(jobs.size());
+  const uint64_t per_tile = uint64_t{kTileRows} * shape.heads * shape.dims;
+  uint64_t tiles = 0;
+  uint64_t entries = 0;
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    if (jobs[i].visible > 0 && needs_scores(jobs[i], shape)) {
+      CHECK_EQ(jobs[i].keys.dims, shape.dims);
+    }
+    scores[i] = score_buffer(jobs[i], shape, context.workspace);
+    const uint64_t own = divide_up(scores[i].size(), kTileRows);
+    map.add(divide_up(own, kTilesPerTask));
+    tiles += own;
+    entries += scores[i].size();
+  }
+  const uint64_t key_floats = uint64_t{shape.dims} * kTileRows;
+  const std::span<float> keys = context.workspace.take<float>(context.pool.size() * key_floats);
+  internal::run_tasks(context, map.count(), tiles * per_tile, [&](uint64_t index, uint32_t worker) {
+    const auto place = map.find(index);
+    const uint64_t begin = place.task * kTilesPerTask;
+    const uint64_t end =
+        std::min(begin + kTilesPerTask, divide_up(scores[place.item].size(), kTileRows));
+    score_tiles(jobs[place.item], shape, begin, end, table, &keys[worker * key_floats],
+                scores[place.item].data());
+  });
+  internal::run_tasks(context, jobs.size(), 8 * entries,
+                      [&](uint64_t index, uint32_t) { choose(jobs[index], shape, scores[index]); });
+}
+
+}  // namespace
+
+void index_select(std::span<const SelectJob> jobs, const SelectShape& shape, Context context) {
+  for (const SelectJob& job : jobs) {
+    const bool blocks = job.allowed_blocks != nullptr || job.candidate_blocks != nullptr;
+    CHECK(!blocks || shape.block_size >= 1);
+  }
+  for (size_t begin = 0; begin < jobs.size();) {
+    size_t end = begin;
+    uint64_t floats = 0;
+    while (end < jobs.size() && (end == begin || floats + jobs[end].visible <= kScoreFloats)) {
+      floats += jobs[end++].visible;
+    }
+    select_batch(jobs.subspan(begin, end - begin), shape, context);
+    begin = end;
+  }
+}
+
+}  // namespace thimble::kernels

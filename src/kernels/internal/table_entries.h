@@ -1,0 +1,95 @@
+// The pieces of the operations that each instruction set provides. Single-threaded; the files
+// beside ops.h cut the work, check shapes and call them.
+//
+// Entries differ between tables in speed only: the same bits come out, NaN payloads aside. Where an
+// entry writes n values it writes exactly n; buffers may have any alignment.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/ops.h"
+#include "kernels/paged_rows.h"
+#include "kernels/view.h"
+
+namespace thimble::kernels {
+
+// Scratch of one linear call, in floats: a decoded weight tile, then partial sums.
+inline constexpr uint32_t kLinearOutputs = 32;  // outputs decoded at a time
+inline constexpr uint32_t kLinearDepth = 1024;  // columns decoded at a time
+inline constexpr uint32_t kLinearRows = 64;     // rows of x in one call, at most
+inline constexpr uint64_t kLinearScratch =
+    uint64_t{kLinearOutputs} * (kLinearDepth + uint64_t{kLinearRows} * 16);
+
+inline constexpr uint32_t kHcCopiesMax = 8;
+
+// Some heads of one query against rows decoded to float32.
+struct AttendHeads {
+  const float* q = nullptr;     // [heads, dims]
+  float* out = nullptr;         // [heads, dims]
+  const float* sink = nullptr;  // [heads]
+  const float* rows = nullptr;  // [count, row_stride], columns past dims zero
+  float* scores = nullptr;      // [heads, score_stride], scratch
+  uint64_t row_stride = 0;      // a multiple of 16
+  uint64_t score_stride = 0;    // above count
+  uint32_t heads = 0;
+  uint32_t dims = 0;
+  uint32_t count = 0;
+  float scale = 0;
+};
+
+// All heads of one query against one tile of index keys decoded to float32.
+struct ScoreTile {
+  const float* q = nullptr;             // [heads, dims]
+  const float* head_weights = nullptr;  // [heads]
+  const float* keys = nullptr;          // [dims, 16]
+  uint32_t heads = 0;
+  uint32_t dims = 0;
+};
+
+struct Table {
+  const char* name;
+
+  // y[i][o] for outputs o in [begin, end); begin a multiple of 32. x: at most kLinearRows rows.
+  void (*linear)(const WeightView& weight, uint32_t begin, uint32_t end, Rows<const float> x,
+                 Rows<float> y, float* scratch);
+  // Columns [begin, end) of one row; begin a multiple of 32.
+  void (*decode_weight)(const WeightView& weight, uint32_t row, uint32_t begin, uint32_t end,
+                        float* out);
+  void (*decode_row)(RowFormat format, const std::byte* row, uint32_t dims, float* out);
+  void (*decode_tile)(TileFormat format, const std::byte* tile, uint32_t dims, float* out);
+  // E4M3 codes [n] with one E8M0 scale per 32.
+  void (*decode_fp8)(const std::byte* codes, const std::byte* scales, uint32_t n, float* out);
+
+  float (*sum_of_squares)(const float* x, uint64_t n);
+  // y = weight * (x * factor)
+  void (*scale_row)(const float* x, const std::byte* weight_bf16, float factor, uint64_t n,
+                    float* y);
+  void (*add_row)(const float* x, uint64_t n, float* y);
+  void (*exp)(const float* x, uint64_t n, float* y);
+  void (*router_scores)(const float* logits, uint64_t n, float* scores);
+  void (*swiglu_row)(const float* gate, const float* up, float limit, float row_weight, uint64_t n,
+                     float* out);
+  void (*pool_pair)(const float* value0, const float* gate0, const float* value1,
+                    const float* gate1, uint64_t n, float* out);
+
+  void (*hc_collapse)(const float* stream, const float* pre, uint32_t copies, uint64_t hidden,
+                      float* x);
+  void (*hc_post)(float* stream, const float* y, const float* post, const float* comb,
+                  uint32_t copies, uint64_t hidden);
+  // The gate of one stream copy and its key; then copy += gate * value.
+  float (*engram_gate)(const float* copy, const float* key, const std::byte* q_weight_bf16,
+                       const std::byte* k_weight_bf16, uint64_t hidden, float eps);
+  void (*engram_add)(const float* value, float gate, uint64_t hidden, float* copy);
+
+  void (*attend)(const AttendHeads& task);
+  // out: [16]
+  void (*score_tile)(const ScoreTile& task, float* out);
+};
+
+// Null where this build or this CPU has no such table.
+const Table* scalar_table();
+const Table* avx2_table();
+const Table* avx512_table();
+
+}  // namespace thimble::kernels

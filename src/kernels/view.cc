@@ -1,0 +1,31 @@
+#include "kernels/view.h"
+
+#include "base/check.h"
+
+namespace thimble::kernels {
+
+WeightView WeightView::outputs(uint32_t begin, uint32_t count) const {
+  CHECK_LE(uint64_t{begin} + count, rows);
+  WeightView view = *this;
+  view.rows = count;
+  switch (format) {
+    case WeightFormat::kF32:
+      view.codes += uint64_t{begin} * cols * 4;
+      break;
+    case WeightFormat::kBF16:
+      view.codes += uint64_t{begin} * cols * 2;
+      break;
+    case WeightFormat::kFp8Block32:
+      CHECK_EQ(begin % 32, 0u);
+      view.codes += uint64_t{begin} * cols;
+      view.scales += uint64_t{begin / 32} * (cols / 32);
+      break;
+    case WeightFormat::kFp4Group32:
+      view.codes += uint64_t{begin} * (cols / 2);
+      view.scales += uint64_t{begin} * (cols / 32);
+      break;
+  }
+  return view;
+}
+
+}  // namespace thimble::kernels
