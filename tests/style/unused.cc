@@ -36,7 +36,8 @@ std::set<std::string> included_headers(const std::vector<SourceFile>& files) {
     for (const Include& include : file.includes) {
       for (const std::string& path : {"src/" + include.target, include.target}) {
         const bool only_test = file.path.ends_with("_test.cc") && path.starts_with("src/") &&
-                               path.find("test") == std::string::npos;
+                               path.find("test") == std::string::npos &&
+                               path.find("fake") == std::string::npos;
         if (path != file.path && !only_test) included.insert(path);
       }
     }
