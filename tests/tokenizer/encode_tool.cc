@@ -2,6 +2,8 @@
 //
 //   encode_tool TOKENIZER.json TEXTS IDS [--plain]
 //     TEXTS: repeated { u32 byte count, bytes }; IDS: repeated { u32 id count, i32 ids }.
+//   encode_tool --byte-tokenizer
+//     Prints the tokenizer.json that `thimble init` writes.
 //   encode_tool --unassigned
 //     Prints the code points that the regex engine's Unicode version does not know, as ranges
 //     "first last" in hexadecimal, one a line. The comparison leaves them out: engines of another
@@ -13,6 +15,7 @@
 
 #include "base/bytes.h"
 #include "base/file.h"
+#include "text/byte_tokenizer.h"
 #include "text/internal/regex_splitter.h"
 #include "text/tokenizer.h"
 #include "text/utf8.h"
@@ -83,9 +86,15 @@ int print_unassigned() {
 
 int run(int argc, char** argv) {
   if (argc == 2 && std::string_view(argv[1]) == "--unassigned") return print_unassigned();
+  if (argc == 2 && std::string_view(argv[1]) == "--byte-tokenizer") {
+    fmt::print("{}", make_byte_tokenizer_json());
+    return 0;
+  }
   const bool plain = argc == 5 && std::string_view(argv[4]) == "--plain";
   if (argc != 4 && !plain) {
-    fmt::print(stderr, "usage: encode_tool TOKENIZER.json TEXTS IDS [--plain] | --unassigned\n");
+    fmt::print(stderr,
+               "usage: encode_tool TOKENIZER.json TEXTS IDS [--plain] | --byte-tokenizer | "
+               "--unassigned\n");
     return 2;
   }
   return encode_file(argv[1], argv[2], argv[3], plain ? AddedTokens::kPlain : AddedTokens::kMatch);

@@ -2,9 +2,9 @@
 // V4.1 (spec/chat-format.md section 2) laid over it. Vocabulary, merges and splits are the same.
 //
 //   node vocabulary.mjs OUT.json
-import {mkdirSync, readFileSync, writeFileSync} from 'node:fs';
+import {mkdirSync, readFileSync, realpathSync, writeFileSync} from 'node:fs';
 import {dirname} from 'node:path';
-import {fileURLToPath, pathToFileURL} from 'node:url';
+import {fileURLToPath} from 'node:url';
 
 const here = dirname(fileURLToPath(import.meta.url));
 
@@ -56,7 +56,7 @@ export function releasedTokenizer() {
   return {...tokenizer, added_tokens: [...kept, ...tail]};
 }
 
-if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {
+if (realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {
   const out = process.argv[2];
   mkdirSync(dirname(out), {recursive: true});
   writeFileSync(out, JSON.stringify(releasedTokenizer()));

@@ -1,0 +1,110 @@
+#include "text/byte_tokenizer.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "text/internal/byte_level.h"
+#include "text/special_tokens.h"
+
+namespace thimble::text {
+namespace {
+
+constexpr int32_t kFirstByteId = 3;
+
+constexpr std::array<std::string_view, 3> kLeading = {kBosText, kEosText, kPadText};
+
+constexpr std::array<std::string_view, 11> kTrailing = {
+    kSystemText,      kUserText,         kAssistantText, kThinkOpenText,
+    kThinkCloseText,  kDsmlText,         kImageText,     kLatestReminderText,
+    "<｜fim▁hole｜>", "<｜fim▁begin｜>", "<｜fim▁end｜>"};
+
+// The released pre-tokenizer (spec/chat-format.md 1.1), as JSON.
+constexpr std::string_view kPreTokenizer =
+    R"json({
+    "type": "Sequence",
+    "pretokenizers": [
+      {"type": "Split", "pattern": {"Regex": "\\p{N}{1,3}"},
+       "behavior": "Isolated", "invert": false},
+      {"type": "Split", "pattern": {"Regex": "[一-龥぀-ゟ゠-ヿ]+"},
+       "behavior": "Isolated", "invert": false},
+      {"type": "Split", "pattern": {"Regex": ")json"
+    R"json([!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|)json"
+    R"json([^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\r\n]*|)json"
+    R"json(\\s*[\r\n]+|\\s+(?!\\S)|\\s+"},
+       "behavior": "Isolated", "invert": false},
+      {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false}
+    ]
+  })json";
+
+std::string json_string(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out + '"';
+}
+
+std::string added_token(int32_t id, std::string_view content) {
+  return fmt::format(
+      R"({{"id": {}, "content": {}, "single_word": false, "lstrip": false, "rstrip": false, )"
+      R"("normalized": false, "special": true}})",
+      id, json_string(content));
+}
+
+}  // namespace
+
+int32_t byte_tokenizer_size() {
+  return kFirstByteId + 256 + static_cast<int32_t>(kTrailing.size());
+}
+
+std::string make_byte_tokenizer_json() {
+  static_assert(kLeading.size() == kFirstByteId);
+  std::string vocabulary;
+  std::string added;
+  int32_t id = 0;
+  for (const std::string_view text : kLeading) {
+    added += fmt::format("{}\n    {}", id == 0 ? "" : ",", added_token(id, text));
+    vocabulary += fmt::format("{}\n      {}: {}", id == 0 ? "" : ",", json_string(text), id);
+    ++id;
+  }
+  for (int byte = 0; byte < 256; ++byte) {
+    const char as_char = static_cast<char>(byte);
+    vocabulary += fmt::format(",\n      {}: {}", json_string(spell_bytes({&as_char, 1})), id++);
+  }
+  for (const std::string_view text : kTrailing) {
+    added += fmt::format(",\n    {}", added_token(id++, text));
+  }
+  return fmt::format(R"({{
+  "version": "1.0",
+  "truncation": null,
+  "padding": null,
+  "added_tokens": [{}
+  ],
+  "normalizer": {{"type": "Sequence", "normalizers": []}},
+  "pre_tokenizer": {},
+  "post_processor": {{"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": false,
+    "use_regex": true}},
+  "decoder": {{"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true,
+    "use_regex": true}},
+  "model": {{
+    "type": "BPE",
+    "dropout": null,
+    "unk_token": null,
+    "continuing_subword_prefix": null,
+    "end_of_word_suffix": null,
+    "fuse_unk": false,
+    "byte_fallback": false,
+    "vocab": {{{}
+    }},
+    "merges": []
+  }}
+}}
+)",
+                     added, kPreTokenizer, vocabulary);
+}
+
+}  // namespace thimble::text

@@ -1,0 +1,58 @@
+// Aim: control tokens are found by their text, and what lacks is named. Method: made vocabularies.
+#include "text/special_tokens.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "text/testing.h"
+
+namespace thimble::text {
+namespace {
+
+TEST(SpecialTokens, FoundByContentWhateverTheIds) {
+  SmallTokenizer small;
+  small.added = {"</think>",
+                 "<｜System｜>",
+                 "<think>",
+                 "<｜User｜>",
+                 "<｜Assistant｜>",
+                 "<｜end▁of▁sentence｜>",
+                 "<｜begin▁of▁sentence｜>"};
+  const auto tokens = resolve_chat_tokens(small.make());
+  ASSERT_TRUE(tokens) << tokens.error().describe();
+  EXPECT_EQ(tokens->think_close, 256);
+  EXPECT_EQ(tokens->system, 257);
+  EXPECT_EQ(tokens->think_open, 258);
+  EXPECT_EQ(tokens->user, 259);
+  EXPECT_EQ(tokens->assistant, 260);
+  EXPECT_EQ(tokens->eos, 261);
+  EXPECT_EQ(tokens->bos, 262);
+  EXPECT_FALSE(tokens->pad || tokens->dsml || tokens->latest_reminder || tokens->image);
+}
+
+TEST(SpecialTokens, MissingOnesAreAllNamed) {
+  const Path golden = Path(THIMBLE_SOURCE_DIR) / "tests" / "golden";
+  const auto tokenizer = Tokenizer::open(golden / "t1_mini" / "model" / "tokenizer.json");
+  ASSERT_TRUE(tokenizer) << tokenizer.error().describe();
+  const auto tokens = resolve_chat_tokens(*tokenizer);
+  ASSERT_FALSE(tokens);
+  EXPECT_EQ(tokens.error().code, ErrorCode::kUnsupported);
+  EXPECT_THAT(tokens.error().message, testing::HasSubstr("lack <｜System｜>, <think>, </think>"));
+  EXPECT_EQ(tokenizer->find_added(kBosText), 0);  // Enough for completions.
+}
+
+TEST(SpecialTokens, PlaceHoldersAndImagesAreNotSampled) {
+  SmallTokenizer small;
+  small.added = {"<|place_holder_mm_span_0021|>",
+                 "<|place_holder_mm_span_|>",
+                 "<|place_holder_mm_span_x1|>",
+                 "<｜deepseek_image｜>",
+                 "<think>",
+                 "<｜rl_image_pad｜>",
+                 "<｜rl_image_start｜>",
+                 "<｜place▁holder▁no▁1｜>"};
+  EXPECT_THAT(unsampled_tokens(small.make()), testing::ElementsAre(256, 259, 261, 262));
+}
+
+}  // namespace
+}  // namespace thimble::text
