@@ -42,6 +42,10 @@ CacheLayout make_cache_layout(const Config& config, CacheFormat format) {
     rows.entries_per_block = kBlockTokens / owner.ratio;
     rows.main_row_bytes = main_row_bytes(config, format);
     rows.index_row_bytes = index_row_bytes(config, format);
+    if (format == CacheFormat::kPacked) {
+      rows.main_scale_bytes = config.head_dim / kMainGroup;
+      rows.index_scale_bytes = config.index_head_dim / kIndexGroup;
+    }
     rows.main_offset_bytes = layout.block_bytes;
     rows.index_offset_bytes =
         rows.main_offset_bytes + uint64_t{rows.entries_per_block} * rows.main_row_bytes;

@@ -29,6 +29,8 @@ struct OwnerLayout {
   uint32_t entries_per_block = 0;
   uint32_t main_row_bytes = 0;      // one entry's main row
   uint32_t index_row_bytes = 0;     // one entry's share of its tile
+  uint32_t main_scale_bytes = 0;    // of which scales
+  uint32_t index_scale_bytes = 0;   // of which scales
   uint64_t main_offset_bytes = 0;   // inside a block
   uint64_t index_offset_bytes = 0;  // inside a block
 };

@@ -22,6 +22,8 @@ TEST(CacheLayout, ReleasedBlock) {
   for (const OwnerLayout& owner : layout.owners) {
     EXPECT_EQ(owner.main_row_bytes, 288u);
     EXPECT_EQ(owner.index_row_bytes, 68u);
+    EXPECT_EQ(owner.main_scale_bytes, 32u);
+    EXPECT_EQ(owner.index_scale_bytes, 4u);
     EXPECT_EQ(owner.entries_per_block, owner.layer == 20 ? 128u : 64u);
     EXPECT_EQ(owner.entries_per_block % kTileEntries, 0u);
     EXPECT_EQ(owner.main_offset_bytes, end);

@@ -216,6 +216,17 @@ uint64_t ExpectedTensor::bytes() const {
                          std::multiplies<>());
 }
 
+uint64_t ExpectedTensor::parameters() const {
+  switch (dtype) {
+    case DType::kF8E8M0:
+      return 0;
+    case DType::kI8:
+      return 2 * bytes();
+    default:
+      return bytes() / element_bytes(dtype);
+  }
+}
+
 std::vector<ExpectedTensor> expected_tensors(const Config& config) {
   std::vector<ExpectedTensor> out;
   TableBuilder table(out);
@@ -234,6 +245,7 @@ WeightTotals totals(const std::vector<ExpectedTensor>& table) {
     if (tensor.optional) continue;
     ++sum.tensors;
     sum.bytes += tensor.bytes();
+    sum.parameters += tensor.parameters();
   }
   return sum;
 }

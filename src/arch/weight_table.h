@@ -33,6 +33,7 @@ struct ExpectedTensor {
   bool optional = false;  // `gate.bias_vl` of models without vision
 
   uint64_t bytes() const;
+  uint64_t parameters() const;  // values a model learns: two in an FP4 byte, none in a scale
 };
 
 // In checkpoint order: globals, layers, drafts, vision.
@@ -41,7 +42,9 @@ std::vector<ExpectedTensor> expected_tensors(const Config& config);
 struct WeightTotals {
   uint64_t tensors = 0;
   uint64_t bytes = 0;
+  uint64_t parameters = 0;
 };
+// Without the optional ones.
 WeightTotals totals(const std::vector<ExpectedTensor>& table);
 
 }  // namespace thimble::arch

@@ -27,6 +27,7 @@ TEST(WeightTable, ReleasedTotals) {
   const WeightTotals sum = totals(released());
   EXPECT_EQ(sum.tensors, 96'085u);
   EXPECT_EQ(sum.bytes, 510'286'023'000u);
+  EXPECT_EQ(sum.parameters, 763'205'315'794u);
   std::set<std::string> names;
   for (const auto& tensor : released()) {
     names.insert(tensor.name);

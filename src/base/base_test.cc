@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/random.h"
 #include "base/result.h"
+#include "base/terminal.h"
 #include "base/thread_pool.h"
 
 namespace thimble::base {
@@ -53,6 +54,12 @@ TEST(Bytes, ForPeople) {
   EXPECT_EQ(human_bytes(113'920), "111.25 KiB");
   EXPECT_EQ(with_commas(510286023000), "510,286,023,000");
   EXPECT_EQ(with_commas(12), "12");
+}
+
+TEST(Terminal, EscapesNamesOutOfFiles) {
+  EXPECT_EQ(printable("layers.0"), "layers.0");
+  EXPECT_EQ(printable("\x1b[2J\n"), "\\x1b[2J\\x0a");
+  EXPECT_EQ(printable("abcdef", 3), "abc...");
 }
 
 TEST(ThreadPool, RunsEachTaskOnce) {

@@ -48,6 +48,19 @@ std::string styled(Stream stream, Style style, std::string_view text) {
   return fmt::format("\x1b[{}m{}\x1b[0m", code(style), text);
 }
 
+std::string printable(std::string_view text, size_t bytes_max) {
+  std::string out;
+  for (const char c : text.substr(0, bytes_max)) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f) {
+      out += fmt::format("\\x{:02x}", byte);
+    } else {
+      out += c;
+    }
+  }
+  return text.size() > bytes_max ? out + "..." : out;
+}
+
 Progress::Progress(std::string label, uint64_t total, Unit unit)
     : label_(std::move(label)),
       total_(total),

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "base/terminal.h"
+
 namespace thimble::arch {
 namespace {
 
@@ -27,7 +29,7 @@ Result<Json> convert_object(dom::object object) {
     if (!seen.insert(field.key).second) {
       return fail(ErrorCode::kCorrupt, "the key {} appears twice", in_quotes(field.key));
     }
-    out.emplace_back(std::string(field.key), THIMBLE_TRY(convert(field.value)));
+    out.push_back({std::string(field.key), THIMBLE_TRY(convert(field.value))});
   }
   return Json{std::move(out)};
 }
@@ -63,7 +65,7 @@ Result<Json> convert(dom::element element) {
 const Json* Json::find(std::string_view key) const {
   const Object* object = get<Object>();
   if (object == nullptr) return nullptr;
-  const auto it = std::ranges::find(*object, key, &Object::value_type::first);
+  const auto it = std::ranges::find(*object, key, &JsonMember::first);
   return it == object->end() ? nullptr : &it->second;
 }
 
@@ -105,17 +107,7 @@ std::string brief(const Json& json) {
 }
 
 std::string in_quotes(std::string_view name) {
-  constexpr size_t kShown = 120;
-  std::string out = "\"";
-  for (const char c : name.substr(0, kShown)) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f) {
-      out += fmt::format("\\x{:02x}", byte);
-    } else {
-      out += c;
-    }
-  }
-  return out + (name.size() > kShown ? "...\"" : "\"");
+  return fmt::format("\"{}\"", base::printable(name));
 }
 
 }  // namespace thimble::arch

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <variant>
 #include <vector>
 
@@ -17,9 +16,11 @@ namespace thimble::arch {
 
 inline constexpr uint32_t kMaxJsonDepth = 32;
 
+struct JsonMember;
+
 struct Json {
   using Array = std::vector<Json>;
-  using Object = std::vector<std::pair<std::string, Json>>;  // in the document's order
+  using Object = std::vector<JsonMember>;  // in the document's order
 
   // Non-negative integers are always uint64_t.
   std::variant<std::nullptr_t, bool, int64_t, uint64_t, double, std::string, Array, Object> value;
@@ -30,6 +31,11 @@ struct Json {
   }
   // Null unless this is an object that has the key. Linear.
   const Json* find(std::string_view key) const;
+};
+
+struct JsonMember {
+  std::string first;
+  Json second;
 };
 
 Result<Json> parse_json(std::string_view text);

@@ -1,0 +1,43 @@
+// The subcommands of `thimble`, one file each.
+//
+// A command is made by a function x_command() in x.cc: it keeps its flags in a shared struct, names
+// them in `describe` and reads them in `run`. main.cc lists the commands; nothing else knows them.
+//
+// Exit status: 0 done, 1 it could not be done (or, where a command says so, the answer is no),
+// 2 the command line makes no sense. Answers go to standard output, all else to standard error.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "apps/thimble/options.h"
+#include "base/result.h"
+
+namespace thimble::app {
+
+inline constexpr int kExitDone = 0;
+inline constexpr int kExitFailed = 1;
+inline constexpr int kExitUsage = 2;
+
+struct Example {
+  std::string line;     // a whole command line
+  std::string meaning;  // a few words beside it; may be empty
+};
+
+struct Command {
+  std::string name;
+  std::string summary;                     // one line for `thimble --help`
+  std::string details;                     // a paragraph for `thimble NAME --help`
+  std::vector<Example> examples;           // the first one is shown in `thimble --help` too
+  std::function<void(Options&)> describe;  // names the flags
+  std::function<Result<int>()> run;        // exit status; an error is printed and gives 1
+};
+
+Command inspect_command();
+Command init_command();
+
+// Parses the command line, runs one command, prints its error: all of main() but the list.
+int run_command_line(int argc, char** argv, const std::vector<Command>& commands);
+
+}  // namespace thimble::app

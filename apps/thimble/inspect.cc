@@ -1,0 +1,86 @@
+#include <fmt/format.h>
+
+#include <unordered_map>
+
+#include "apps/thimble/commands.h"
+#include "apps/thimble/inspection.h"
+
+namespace thimble::app {
+namespace {
+
+struct InspectFlags {
+  std::string model;
+  bool json = false;
+};
+
+Result<Inspection> inspect(const std::string& source) {
+  Inspection inspection;
+  inspection.source = source;
+  std::error_code ignored;
+  if (source == "released" && !std::filesystem::exists(source, ignored)) {
+    inspection.config = arch::released_config();
+  } else if (std::filesystem::is_directory(source, ignored)) {
+    inspection.files = THIMBLE_TRY(arch::inspect_checkpoint(source));
+    inspection.config = inspection.files->config;
+  } else {
+    inspection.config = THIMBLE_TRY(arch::load_config(source));
+  }
+  inspection.expected = arch::expected_tensors(inspection.config);
+  return inspection;
+}
+
+Result<int> run_inspect(const InspectFlags& flags) {
+  const Inspection inspection = THIMBLE_TRY(inspect(flags.model));
+  const std::string report = flags.json ? inspection_json(inspection) : inspection_text(inspection);
+  fmt::print("{}", report);
+  const bool wrong = inspection.files && !inspection.files->mismatches.empty();
+  return wrong ? kExitFailed : kExitDone;
+}
+
+}  // namespace
+
+TensorTable tensor_table(const Inspection& inspection) {
+  TensorTable table;
+  std::unordered_map<std::string_view, arch::WeightPart> parts;
+  for (const arch::ExpectedTensor& tensor : inspection.expected) {
+    parts.emplace(tensor.name, tensor.part);
+    if (tensor.optional) continue;
+    auto& line = table[{arch::to_string(tensor.part), arch::to_string(tensor.dtype)}].expected;
+    ++line.tensors;
+    line.bytes += tensor.bytes();
+  }
+  if (!inspection.files) return table;
+  for (const auto& [name, entry] : inspection.files->found) {
+    const auto part = parts.find(name);
+    const char* part_name = part == parts.end() ? "unexpected" : arch::to_string(part->second);
+    auto& line = table[{part_name, arch::to_string(entry.dtype)}].found;
+    ++line.tensors;
+    line.bytes += entry.end - entry.begin;
+  }
+  return table;
+}
+
+Command inspect_command() {
+  auto flags = std::make_shared<InspectFlags>();
+  return {
+      .name = "inspect",
+      .summary = "Show what a model is made of, and whether its files are complete",
+      .details =
+          "Prints the configuration, the role of every layer, what a token costs in each cache, "
+          "and the tensors the files must hold. Of a directory every file is checked as it would "
+          "be before serving; anything missing, unexpected or of the wrong shape, type or value is "
+          "listed and the exit status is 1.",
+      .examples = {{"thimble inspect models/nano", "a model directory"},
+                   {"thimble inspect config.json", "a configuration alone"},
+                   {"thimble inspect released --json", "the released model, built in"}},
+      .describe =
+          [flags](Options& options) {
+            options.add("MODEL", flags->model,
+                        "a model directory, a config.json, or the word `released`",
+                        Need::kRequired);
+            options.flag("--json", flags->json, "print JSON instead of text");
+          },
+      .run = [flags] { return run_inspect(*flags); }};
+}
+
+}  // namespace thimble::app

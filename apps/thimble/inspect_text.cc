@@ -1,0 +1,193 @@
+#include <fmt/format.h>
+
+#include "apps/thimble/inspection.h"
+#include "arch/cache_layout.h"
+#include "arch/layer_plan.h"
+#include "base/bytes.h"
+#include "base/terminal.h"
+
+namespace thimble::app {
+namespace {
+
+using base::with_commas;
+
+constexpr size_t kShownMismatches = 100;
+
+std::string heading(std::string_view text) {
+  return "\n" + base::styled(base::Stream::kOut, base::Style::kBold, text) + "\n";
+}
+
+std::string line(std::string_view label, const std::string& value) {
+  return fmt::format("  {:<22}{}\n", label, value);
+}
+
+std::string config_text(const Inspection& inspection) {
+  const arch::Config& c = inspection.config;
+  const arch::WeightTotals sum = arch::totals(inspection.expected);
+  std::string out = base::styled(base::Stream::kOut, base::Style::kBold, inspection.source) + "\n";
+  out += line("parameters", with_commas(sum.parameters));
+  out += line("layers x hidden",
+              fmt::format("{} x {}, {} streams", c.num_hidden_layers, c.hidden_size, c.hc_mult));
+  out += line("attention", fmt::format("{} heads x {} (rope {}), query rank {}, output {} x {}",
+                                       c.num_attention_heads, c.head_dim, c.qk_rope_head_dim,
+                                       c.q_lora_rank, c.o_groups, c.o_lora_rank));
+  if (c.has_global_cache()) {
+    out += line("selection", fmt::format("{} heads x {}, best {} entries", c.index_n_heads,
+                                         c.index_head_dim, c.index_topk));
+  }
+  out += line("experts", fmt::format("{} of width {}, {} + 1 shared a token", c.n_routed_experts,
+                                     c.moe_intermediate_size, c.num_experts_per_tok));
+  out += line("vocabulary", with_commas(c.vocab_size));
+  out += line("context", fmt::format("{} tokens, window {}", with_commas(c.max_position_embeddings),
+                                     c.sliding_window));
+  if (!c.engram.layer_ids.empty()) {
+    out += line("engram", fmt::format("before layers {}: {} lookups x {} values of {} rows",
+                                      fmt::join(c.engram.layer_ids, ", "), c.engram.lookups(),
+                                      c.engram.head_dim, fmt::join(c.engram.num_embeddings, ", ")));
+  }
+  if (c.draft.num_layers > 0) {
+    out +=
+        line("drafts", fmt::format("{} layers, {} tokens at once, {} experts", c.draft.num_layers,
+                                   c.draft.block_size, c.draft.n_routed_experts));
+  }
+  if (c.vision) {
+    out += line("vision", fmt::format("{} layers x {}, patches of {}", c.vision->num_hidden_layers,
+                                      c.vision->hidden_size, c.vision->patch_size));
+  }
+  return out;
+}
+
+// What a row of the layer table says besides the layer number; equal neighbours share a row.
+std::string role_text(const arch::Config& config, const arch::LayerRole& role) {
+  const auto or_dash = [](const std::optional<uint32_t>& layer) {
+    return layer ? fmt::format("{}", *layer) : "-";
+  };
+  std::string rope =
+      fmt::format("{:g}", role.compressed_rope ? config.compress_rope_theta : config.rope_theta);
+  if (role.compressed_rope && config.yarn.original_max_position_embeddings > 0) {
+    rope += fmt::format(" yarn x{:g}", config.yarn.factor);
+  }
+  std::string notes;
+  if (role.engram) notes += "engram ";
+  if (role.makes_candidates) notes += "makes candidates ";
+  if (role.uses_candidates) notes += "within candidates ";
+  std::string text = fmt::format("{:<9}{:<7}{:<6}{:<7}{:<18}{}", arch::to_string(role.mode),
+                                 role.ratio == 0 ? "-" : fmt::format("{}", role.ratio),
+                                 or_dash(role.kv_source), or_dash(role.index_source), rope, notes);
+  text.resize(text.find_last_not_of(' ') + 1);
+  return text;
+}
+
+std::string layers_text(const arch::Config& config) {
+  const arch::LayerPlan plan = arch::make_layer_plan(config);
+  std::string out = heading("layers");
+  out += base::styled(base::Stream::kOut, base::Style::kDim,
+                      "  layer    mode     ratio  kv    index  rope              notes");
+  out += "\n";
+  size_t first = 0;
+  while (first < plan.layers.size()) {
+    const std::string role = role_text(config, plan.layers[first]);
+    size_t last = first;
+    while (last + 1 < plan.layers.size() && role_text(config, plan.layers[last + 1]) == role) {
+      ++last;
+    }
+    const std::string numbers =
+        first == last ? fmt::format("{}", first) : fmt::format("{}-{}", first, last);
+    out += fmt::format("  {:<9}{}\n", numbers, role);
+    first = last + 1;
+  }
+  return out;
+}
+
+std::string cache_text(const arch::Config& config) {
+  const auto layout = arch::make_cache_layout(config, arch::CacheFormat::kPacked);
+  const auto sequence = arch::sequence_bytes(config, layout);
+  std::string out = heading("cache");
+  out += base::styled(base::Stream::kOut, base::Style::kDim,
+                      "  owner  ratio  main codes + scales  index codes + scales  a token");
+  out += "\n";
+  for (const arch::OwnerLayout& owner : layout.owners) {
+    const double per_token =
+        double{1} * (owner.main_row_bytes + owner.index_row_bytes) / owner.ratio;
+    out += fmt::format("  {:<7}{:<7}{:<21}{:<22}{:g} B\n", owner.layer, owner.ratio,
+                       fmt::format("{} + {}", owner.main_row_bytes - owner.main_scale_bytes,
+                                   owner.main_scale_bytes),
+                       fmt::format("{} + {}", owner.index_row_bytes - owner.index_scale_bytes,
+                                   owner.index_scale_bytes),
+                       per_token);
+  }
+  out += line("a token, all owners", fmt::format("{:g} B", arch::global_bytes_per_token(layout)));
+  out += line("a block", fmt::format("{} B for {} tokens", with_commas(layout.block_bytes),
+                                     arch::kBlockTokens));
+  out += line("windows, a sequence",
+              fmt::format("{} B = {} layers x {} tokens x {} B", with_commas(sequence.windows),
+                          layout.window_layers, config.sliding_window, layout.window_row_bytes));
+  out += line("open groups", fmt::format("{} B", with_commas(sequence.half_pairs)));
+  out += line("engram history", fmt::format("{} B", sequence.engram_history));
+  return out;
+}
+
+std::string table_row(std::string_view part, std::string_view dtype, const TableLine& totals,
+                      bool files) {
+  std::string row =
+      fmt::format("  {:<17}{:<9}{:>8}{:>20}", part, dtype, with_commas(totals.expected.tensors),
+                  with_commas(totals.expected.bytes));
+  if (files) {
+    row += fmt::format("{:>10}{:>20}", with_commas(totals.found.tensors),
+                       with_commas(totals.found.bytes));
+  }
+  return row + "\n";
+}
+
+std::string tensors_text(const Inspection& inspection) {
+  const bool files = inspection.files.has_value();
+  std::string header = fmt::format("  {:<17}{:<9}{:>8}{:>20}", "part", "dtype", "tensors", "bytes");
+  if (files) header += fmt::format("{:>10}{:>20}", "found", "bytes");
+  std::string out = heading("tensors");
+  out += base::styled(base::Stream::kOut, base::Style::kDim, header) + "\n";
+  TableLine sum;
+  for (const auto& [key, totals] : tensor_table(inspection)) {
+    out += table_row(key.first, key.second, totals, files);
+    sum.expected.tensors += totals.expected.tensors;
+    sum.expected.bytes += totals.expected.bytes;
+    sum.found.tensors += totals.found.tensors;
+    sum.found.bytes += totals.found.bytes;
+  }
+  return out + table_row("all", "", sum, files);
+}
+
+std::string verdict_text(const arch::CheckpointReport& report) {
+  const auto& mismatches = report.mismatches;
+  if (mismatches.empty()) {
+    return "\n" +
+           base::styled(base::Stream::kOut, base::Style::kGreen,
+                        "The files hold exactly what the configuration asks for.") +
+           "\n";
+  }
+  std::string out = heading(fmt::format("{} mismatches", mismatches.size()));
+  for (size_t i = 0; i < mismatches.size() && i < kShownMismatches; ++i) {
+    const arch::Mismatch& mismatch = mismatches[i];
+    out += fmt::format(
+        "  {} {}: {}\n",
+        base::styled(base::Stream::kOut, base::Style::kRed, arch::to_string(mismatch.kind)),
+        base::printable(mismatch.tensor), mismatch.detail);
+  }
+  if (mismatches.size() > kShownMismatches) {
+    out += fmt::format("  ... and {} more; --json lists them all\n",
+                       mismatches.size() - kShownMismatches);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string inspection_text(const Inspection& inspection) {
+  std::string out = config_text(inspection);
+  out += layers_text(inspection.config);
+  out += cache_text(inspection.config);
+  out += tensors_text(inspection);
+  if (inspection.files) out += verdict_text(*inspection.files);
+  return out;
+}
+
+}  // namespace thimble::app

@@ -1,0 +1,213 @@
+#include "apps/thimble/options.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <sstream>
+
+#include "apps/thimble/commands.h"
+#include "base/check.h"
+#include "base/terminal.h"
+
+namespace thimble::app {
+
+// One subcommand's CLI11 object.
+struct Options::Impl {
+  CLI::App& app;
+};
+
+namespace {
+
+void require(CLI::Option* option, Need need) {
+  if (need == Need::kRequired) option->required();
+}
+
+// CLI11 would read -1 as the largest number.
+std::string refuse_sign(const std::string& given) {
+  return given.starts_with('-') ? "expected a number from 0 on, not " + given : std::string();
+}
+
+template <class T>
+void refuse_negative(CLI::Option* option) {
+  if constexpr (std::is_unsigned_v<T>) option->check(refuse_sign, "");
+}
+
+// `type` is what --help shows after the flag.
+template <class T>
+void add_value(CLI::App& app, const std::string& name, T& value, const std::string& help,
+               const char* type, Need need) {
+  CLI::Option* option = app.add_option(name, value, help)->type_name(type);
+  refuse_negative<T>(option);
+  if (need == Need::kRequired) {
+    option->required();
+  } else {
+    option->capture_default_str();
+  }
+}
+
+}  // namespace
+
+void Options::add(const std::string& name, std::string& value, const std::string& help, Need need) {
+  add_value(impl_.app, name, value, help, "TEXT", need);
+}
+
+void Options::add(const std::string& name, Path& value, const std::string& help, Need need) {
+  CLI::Option* option = impl_.app.add_option_function<std::string>(
+      name, [&value](const std::string& text) { value = text; }, help);
+  require(option->type_name("PATH"), need);
+  if (!value.empty()) option->default_str(value.string());
+}
+
+void Options::add(const std::string& name, uint32_t& value, const std::string& help, Need need) {
+  add_value(impl_.app, name, value, help, "N", need);
+}
+
+void Options::add(const std::string& name, uint64_t& value, const std::string& help, Need need) {
+  add_value(impl_.app, name, value, help, "N", need);
+}
+
+void Options::add(const std::string& name, double& value, const std::string& help, Need need) {
+  add_value(impl_.app, name, value, help, "X", need);
+}
+
+void Options::add(const std::string& name, std::optional<std::string>& value,
+                  const std::string& help) {
+  impl_.app.add_option(name, value, help)->type_name("TEXT");
+}
+
+void Options::add(const std::string& name, std::optional<uint32_t>& value,
+                  const std::string& help) {
+  refuse_negative<uint32_t>(impl_.app.add_option(name, value, help)->type_name("N"));
+}
+
+void Options::add(const std::string& name, std::optional<uint64_t>& value,
+                  const std::string& help) {
+  refuse_negative<uint64_t>(impl_.app.add_option(name, value, help)->type_name("N"));
+}
+
+void Options::add(const std::string& name, std::optional<double>& value, const std::string& help) {
+  impl_.app.add_option(name, value, help)->type_name("X");
+}
+
+void Options::flag(const std::string& name, bool& value, const std::string& help) {
+  impl_.app.add_flag(name, value, help);
+}
+
+void Options::choice(const std::string& name, std::string& value, std::vector<std::string> choices,
+                     const std::string& help, Need need) {
+  CLI::Option* option = impl_.app.add_option(name, value, help);
+  option->type_name(fmt::format("{}", fmt::join(choices, "|")));
+  option->check(
+      [choices](const std::string& given) {
+        if (std::find(choices.begin(), choices.end(), given) != choices.end()) return std::string();
+        return fmt::format("{} is none of {}", given, fmt::join(choices, ", "));
+      },
+      "");
+  require(option, need);
+  if (need == Need::kOptional && !value.empty()) option->capture_default_str();
+}
+
+void Options::exclusive(const std::vector<std::string>& names, Need need) {
+  CLI::Option_group* group = impl_.app.add_option_group("one of these");
+  for (const std::string& name : names) group->add_option(impl_.app.get_option(name));
+  group->require_option(need == Need::kRequired ? 1 : 0, 1);
+}
+
+namespace {
+
+std::string examples_text(const std::vector<Example>& examples) {
+  size_t width = 0;
+  for (const Example& example : examples) width = std::max(width, example.line.size());
+  std::string text = "Examples:";
+  for (const Example& example : examples) {
+    text += "\n  ";
+    text += example.meaning.empty()
+                ? example.line
+                : fmt::format("{:<{}}  # {}", example.line, width, example.meaning);
+  }
+  return text;
+}
+
+// Words of `text` in lines of at most 80 columns.
+std::string wrapped(const std::string& text) {
+  constexpr size_t kColumns = 80;
+  std::string out;
+  size_t column = 0;
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    if (column > 0 && column + 1 + word.size() > kColumns) {
+      out += '\n';
+      column = 0;
+    } else if (column > 0) {
+      out += ' ';
+      ++column;
+    }
+    out += word;
+    column += word.size();
+  }
+  return out;
+}
+
+// Lists commands by their summaries alone; CLI11 would repeat their whole descriptions.
+class OverviewFormatter : public CLI::Formatter {
+ public:
+  std::string make_subcommand(const CLI::App* sub) const override {
+    const std::string description = sub->get_description();
+    return fmt::format("  {:<{}}{}\n", sub->get_name(), get_column_width() - 2,
+                       description.substr(0, description.find('\n')));
+  }
+};
+
+void add_command(CLI::App& app, const Command& command, std::function<Result<int>()>& chosen) {
+  CLI::App* sub = app.add_subcommand(command.name);
+  sub->description(command.summary + "\n\n" + wrapped(command.details));
+  sub->footer(examples_text(command.examples));
+  Options::Impl impl{*sub};
+  Options options(impl);
+  command.describe(options);
+  sub->callback([&chosen, run = command.run] { chosen = run; });
+}
+
+std::string overview(const std::vector<Command>& commands) {
+  std::vector<Example> firsts;
+  for (const Command& command : commands) {
+    if (!command.examples.empty()) firsts.push_back(command.examples.front());
+  }
+  return examples_text(firsts) + "\n\n`thimble COMMAND --help` explains a command.";
+}
+
+int report(const Error& error, std::string_view command) {
+  fmt::print(
+      stderr, "{} {}\n",
+      base::styled(base::Stream::kErr, base::Style::kRed, fmt::format("thimble {}:", command)),
+      error.describe());
+  return kExitFailed;
+}
+
+}  // namespace
+
+int run_command_line(int argc, char** argv, const std::vector<Command>& commands) {
+  CLI::App app("thimble runs models of the DeepSeek-V4.1-Flash architecture.", "thimble");
+  app.set_version_flag("--version", "thimble " THIMBLE_VERSION);
+  app.require_subcommand(1);
+  app.footer(overview(commands));
+  app.formatter(std::make_shared<OverviewFormatter>());
+  std::function<Result<int>()> chosen;
+  for (const Command& command : commands) add_command(app, command, chosen);
+  if (argc < 2) {
+    fmt::print(stderr, "{}", app.help());
+    return kExitUsage;
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kExitDone : kExitUsage;
+  }
+  CHECK(chosen != nullptr);
+  const Result<int> status = chosen();
+  return status ? *status : report(status.error(), app.get_subcommands().front()->get_name());
+}
+
+}  // namespace thimble::app

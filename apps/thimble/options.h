@@ -1,0 +1,52 @@
+// What a subcommand says about its flags. CLI11 stays behind this in options.cc.
+//
+// Each call names a flag ("--seed", "-n,--max-tokens") or a positional ("MODEL"), the variable it
+// sets and a line of help. Variables keep their value where the flag is absent; that value is shown
+// as the default. They must outlive the parsing: commands keep them in a shared struct.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+
+namespace thimble::app {
+
+enum class Need { kOptional, kRequired };
+
+class Options {
+ public:
+  void add(const std::string& name, std::string& value, const std::string& help,
+           Need need = Need::kOptional);
+  void add(const std::string& name, Path& value, const std::string& help,
+           Need need = Need::kOptional);
+  void add(const std::string& name, uint32_t& value, const std::string& help,
+           Need need = Need::kOptional);
+  void add(const std::string& name, uint64_t& value, const std::string& help,
+           Need need = Need::kOptional);
+  void add(const std::string& name, double& value, const std::string& help,
+           Need need = Need::kOptional);
+  // Absent unless given.
+  void add(const std::string& name, std::optional<std::string>& value, const std::string& help);
+  void add(const std::string& name, std::optional<uint32_t>& value, const std::string& help);
+  void add(const std::string& name, std::optional<uint64_t>& value, const std::string& help);
+  void add(const std::string& name, std::optional<double>& value, const std::string& help);
+  // True if given.
+  void flag(const std::string& name, bool& value, const std::string& help);
+  // One of `choices`; anything else is refused with the list.
+  void choice(const std::string& name, std::string& value, std::vector<std::string> choices,
+              const std::string& help, Need need = Need::kOptional);
+  // At most one of these may be given; with kRequired exactly one must be.
+  void exclusive(const std::vector<std::string>& names, Need need = Need::kOptional);
+
+  struct Impl;
+  explicit Options(Impl& impl) : impl_(impl) {}
+
+ private:
+  Impl& impl_;
+};
+
+}  // namespace thimble::app
