@@ -1,10 +1,12 @@
 // One loaded model and the one thread that runs it.
 //
-// submit() and cancel() may be called from any thread. Requests wait in a bounded queue and run one
-// at a time, in order; sinks are called on the engine thread. Destroying the engine ends all
-// requests with kCancelled before the destructor returns; it must not happen on the engine thread.
+// submit(), cancel() and counters() may be called from any thread, everything else is fixed once
+// open. Requests wait in a bounded queue and run one at a time, in order; sinks are called on the
+// engine thread. Destroying the engine ends all requests with kCancelled before the destructor
+// returns; it must not happen on the engine thread.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -12,8 +14,9 @@
 #include "base/file.h"
 #include "base/result.h"
 #include "engine/request.h"
+#include "engine/startup_plan.h"
 #include "model/forward.h"
-#include "text/chat_format.h"
+#include "text/special_tokens.h"
 #include "text/tokenizer.h"
 
 namespace thimble::engine {
@@ -29,21 +32,25 @@ struct EngineOptions {
 
 class Engine {
  public:
-  // Loads and verifies the model and starts the engine thread. Errors name file and tensor.
+  // Loads and verifies the model and starts the engine thread. Errors name file and tensor. A
+  // context that memory made shorter than the model's maximum is logged as a warning.
   static Result<std::unique_ptr<Engine>> open(const EngineOptions& options);
   ~Engine();
 
   // kResourceExhausted: the queue is full. kInvalidArgument: the request can never run (empty
-  // prompt, token out of range, does not fit the context); the message has the numbers.
+  // prompt, token out of range, does not fit the context); the message has the numbers. Besides the
+  // request's masked_tokens, ids that have no text or stand for images are never sampled.
   Result<RequestId> submit(GenerationRequest request, std::shared_ptr<GenerationSink> sink);
 
-  // The request ends with kCancelled before its next step; unknown or finished ids are ignored.
+  // The request ends with kCancelled before its next step, a waiting one frees its place at once;
+  // unknown or finished ids are ignored.
   void cancel(RequestId id);
 
   const arch::Config& config() const;
+  const StartupPlan& plan() const;        // the bytes: printed by the commands
   uint64_t context_tokens() const;        // longest prompt + answer
   const std::string& model_name() const;  // the directory's name
-  // Null when the directory has no tokenizer.json: then only `logits` makes sense.
+  // Null when the directory has no tokenizer.json: then requests are ids and chat is impossible.
   const text::Tokenizer* tokenizer() const;
   // What chat needs of the tokenizer, or why it cannot chat.
   const Result<text::SpecialTokens>& chat_tokens() const;

@@ -1,0 +1,138 @@
+#include "engine/engine.h"
+
+#include <exception>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "arch/checkpoint.h"
+#include "base/bytes.h"
+#include "base/log.h"
+#include "engine/internal/model_runner.h"
+#include "engine/internal/scheduler.h"
+#include "engine/model_files.h"
+
+namespace thimble::engine {
+namespace {
+
+constexpr uint32_t kThreadsMax = 4096;
+
+Result<void> check_options(const EngineOptions& options) {
+  const auto check = [](const char* name, uint32_t value, uint32_t low,
+                        uint32_t high) -> Result<void> {
+    if (value >= low && value <= high) return {};
+    return base::fail(ErrorCode::kInvalidArgument, "{} is {}, expected {} to {}", name, value, low,
+                      high);
+  };
+  THIMBLE_TRY(check("threads", options.threads, 0, kThreadsMax));
+  THIMBLE_TRY(check("prefill_chunk", options.prefill_chunk, 1, 1U << 20));
+  return check("queue_requests_max", options.queue_requests_max, 1, 1U << 20);
+}
+
+// Ids that must not be sampled: images' place holders, and those the tokenizer cannot spell.
+std::vector<int32_t> never_sampled(const text::Tokenizer& tokenizer, uint32_t vocab_size) {
+  std::vector<int32_t> ids = text::unsampled_tokens(tokenizer);
+  for (uint32_t id = tokenizer.size(); id < vocab_size; ++id) {
+    ids.push_back(static_cast<int32_t>(id));
+  }
+  return ids;
+}
+
+std::string directory_name(const Path& directory) {
+  std::error_code error;
+  const Path whole = std::filesystem::weakly_canonical(directory, error);
+  return (error ? directory : whole).filename().string();
+}
+
+void warn_if_clamped(const StartupPlan& plan, uint64_t asked) {
+  if (asked != 0 || !plan.clamped()) return;
+  base::log_warn("context shortened to what memory holds",
+                 {{"tokens", base::with_commas(plan.context_tokens)},
+                  {"model_maximum", base::with_commas(plan.context_tokens_model)},
+                  {"available", base::human_bytes(plan.memory.bytes)},
+                  {"limited_by", plan.memory.limited_by}});
+}
+
+}  // namespace
+
+// Members are destroyed last to first: the thread ends before what it uses goes.
+struct Engine::Impl {
+  explicit Impl(arch::Checkpoint opened)
+      : checkpoint(std::move(opened)), name(directory_name(checkpoint.directory())) {}
+
+  // Everything that follows from the checkpoint.
+  Result<void> load(const EngineOptions& options);
+
+  const arch::Checkpoint checkpoint;
+  const std::string name;
+  std::optional<text::Tokenizer> tokenizer;
+  Result<text::SpecialTokens> chat_tokens = text::SpecialTokens{};
+  std::vector<int32_t> never_sampled;
+  std::unique_ptr<model::Model> model;
+  StartupPlan plan;
+  std::optional<ModelRunner> runner;
+  std::optional<Scheduler> scheduler;
+};
+
+Result<void> Engine::Impl::load(const EngineOptions& options) {
+  tokenizer = THIMBLE_TRY(open_tokenizer(checkpoint));
+  if (tokenizer) {
+    chat_tokens = text::resolve_chat_tokens(*tokenizer);
+    never_sampled = engine::never_sampled(*tokenizer, checkpoint.config().vocab_size);
+  } else {
+    chat_tokens = base::fail(ErrorCode::kUnsupported, "{} has no tokenizer.json",
+                             checkpoint.directory().string());
+  }
+  const auto token_map = THIMBLE_TRY(engram_map(checkpoint, tokenizer));
+  model::ModelOptions model_options;
+  model_options.mode = options.mode;
+  model_options.token_map = token_map;
+  model = THIMBLE_TRY(model::Model::create(checkpoint, model_options));
+  runner.emplace(*model, options.threads);
+  plan = THIMBLE_TRY(plan_startup(checkpoint.config(), runner->layout(), checkpoint.bytes(),
+                                  options.context_tokens, available_memory()));
+  warn_if_clamped(plan, options.context_tokens);
+  SchedulerOptions scheduling;
+  scheduling.prefill_chunk = options.prefill_chunk;
+  scheduling.queue_requests_max = options.queue_requests_max;
+  scheduling.context_tokens = plan.context_tokens;
+  scheduler.emplace(*runner, scheduling);
+  return {};
+}
+
+Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
+  THIMBLE_TRY(check_options(options));
+  const std::string step = "loading " + options.model_dir.string();
+  try {
+    auto checkpoint = THIMBLE_TRY(arch::Checkpoint::open(options.model_dir));
+    auto impl = std::make_unique<Impl>(std::move(checkpoint));
+    THIMBLE_TRY(base::in(impl->load(options), step));
+    return std::unique_ptr<Engine>(new Engine(std::move(impl)));
+  } catch (const std::exception& thrown) {  // threads or memory that the system would not give
+    return tl::unexpected(base::in(Error{ErrorCode::kResourceExhausted, thrown.what(), {}}, step));
+  }
+}
+
+Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Engine::~Engine() = default;
+
+Result<RequestId> Engine::submit(GenerationRequest request, std::shared_ptr<GenerationSink> sink) {
+  request.masked_tokens.insert(request.masked_tokens.end(), impl_->never_sampled.begin(),
+                               impl_->never_sampled.end());
+  return impl_->scheduler->submit(std::move(request), std::move(sink));
+}
+
+void Engine::cancel(RequestId id) { impl_->scheduler->cancel(id); }
+
+const arch::Config& Engine::config() const { return impl_->checkpoint.config(); }
+const StartupPlan& Engine::plan() const { return impl_->plan; }
+uint64_t Engine::context_tokens() const { return impl_->plan.context_tokens; }
+const std::string& Engine::model_name() const { return impl_->name; }
+const Result<text::SpecialTokens>& Engine::chat_tokens() const { return impl_->chat_tokens; }
+Engine::Counters Engine::counters() const { return impl_->scheduler->counters(); }
+
+const text::Tokenizer* Engine::tokenizer() const {
+  return impl_->tokenizer ? &*impl_->tokenizer : nullptr;
+}
+
+}  // namespace thimble::engine

@@ -1,0 +1,22 @@
+// What a model directory holds beside its weights: the tokenizer, and what Engram needs of it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "arch/checkpoint.h"
+#include "base/result.h"
+#include "text/tokenizer.h"
+
+namespace thimble::engine {
+
+// Empty when the directory has no tokenizer.json. Refuses one with more ids than the vocabulary.
+Result<std::optional<text::Tokenizer>> open_tokenizer(const arch::Checkpoint& checkpoint);
+
+// Compressed ids for Engram, [vocab_size]; empty when the model has none. kNotFound without a
+// tokenizer.
+Result<std::vector<int32_t>> engram_map(const arch::Checkpoint& checkpoint,
+                                        const std::optional<text::Tokenizer>& tokenizer);
+
+}  // namespace thimble::engine

@@ -1,0 +1,102 @@
+// Aim: the plan's bytes are those the cache then takes, and the context is what the model or the
+// memory allows, refused or shortened with the numbers. Method: the released configuration with
+// made-up amounts of memory; arithmetic by hand; a real cache filled to the planned context.
+#include "engine/startup_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cache/sequence_cache.h"
+
+namespace thimble::engine {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr uint64_t kWindows = 40ULL * 136 * 528;  // with slack
+constexpr uint64_t kFixed = kWindows + 12'288 + 12;
+constexpr uint64_t kBlock = 113'920;
+
+class StartupPlanTest : public testing::Test {
+ protected:
+  Result<StartupPlan> plan(uint64_t context, uint64_t available) {
+    return plan_startup(config, layout, 510'286'023'000, context, {available, "MemAvailable"});
+  }
+  const arch::Config& config = arch::released_config();
+  arch::CacheLayout layout = arch::make_cache_layout(config, arch::CacheFormat::kPacked);
+};
+
+TEST_F(StartupPlanTest, PlentyOfMemoryGivesTheModelsMaximum) {
+  const auto made = plan(0, 64ULL << 30);
+  ASSERT_TRUE(made.has_value());
+  EXPECT_EQ(made->context_tokens, 1'048'576u);
+  EXPECT_FALSE(made->clamped());
+  EXPECT_EQ(made->cache_bytes_per_token, 890.0);
+  EXPECT_EQ(made->fixed_bytes, kFixed);
+  EXPECT_EQ(made->sequence_bytes, kFixed + 8192 * kBlock);
+  const std::string text = to_text(*made);
+  EXPECT_THAT(text, HasSubstr("510,286,023,000 bytes mapped"));
+  EXPECT_THAT(text, HasSubstr("890 bytes a token"));
+  EXPECT_THAT(text, HasSubstr("1,048,576 tokens;"));
+  EXPECT_THAT(text, HasSubstr("read from disk again and again"));
+}
+
+TEST_F(StartupPlanTest, LittleMemoryShortensTheDefaultToWholeBlocks) {
+  const auto made = plan(0, 1ULL << 30);
+  ASSERT_TRUE(made.has_value());
+  EXPECT_EQ(made->context_tokens, ((1ULL << 29) - kFixed) / kBlock * 128);
+  EXPECT_TRUE(made->clamped());
+  EXPECT_LE(made->sequence_bytes, 1ULL << 29);
+  EXPECT_GT(made->sequence_bytes + kBlock, 1ULL << 29);
+  EXPECT_THAT(to_text(*made), HasSubstr("the model's maximum is 1,048,576"));
+}
+
+TEST_F(StartupPlanTest, AContextAskedForIsNeverShortened) {
+  const auto small = plan(5000, 1ULL << 30);
+  ASSERT_TRUE(small.has_value());
+  EXPECT_EQ(small->context_tokens, 5000u);
+  EXPECT_EQ(small->sequence_bytes, kFixed + 40 * kBlock);
+
+  const auto large = plan(1'000'000, 1ULL << 30);
+  ASSERT_FALSE(large.has_value());
+  EXPECT_EQ(large.error().code, ErrorCode::kResourceExhausted);
+  EXPECT_THAT(large.error().message, HasSubstr("1,000,000 tokens takes"));
+  EXPECT_THAT(large.error().message, HasSubstr("599,936 tokens fit"));
+
+  const auto beyond = plan(1'048'577, 64ULL << 30);
+  ASSERT_FALSE(beyond.has_value());
+  EXPECT_EQ(beyond.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_THAT(beyond.error().message, HasSubstr("maximum is 1,048,576"));
+}
+
+TEST_F(StartupPlanTest, NoRoomForABlockIsRefused) {
+  for (const uint64_t available : {uint64_t{0}, kFixed, 2 * kFixed + kBlock}) {
+    const auto made = plan(0, available);
+    ASSERT_FALSE(made.has_value());
+    EXPECT_EQ(made.error().code, ErrorCode::kResourceExhausted);
+    EXPECT_THAT(made.error().message, HasSubstr("0 tokens fit"));
+  }
+  EXPECT_TRUE(plan(0, 2 * (kFixed + kBlock)).has_value());
+}
+
+TEST_F(StartupPlanTest, TheCacheTakesWhatWasPlanned) {
+  const auto made = plan(3000, 1ULL << 30);
+  ASSERT_TRUE(made.has_value());
+  auto cache = cache::SequenceCache::create(config, layout, made->context_tokens);
+  ASSERT_TRUE(cache.has_value());
+  ASSERT_TRUE(cache->reserve(made->context_tokens).has_value());
+  const uint64_t state = made->fixed_bytes - kWindows;  // held by model::SequenceState
+  EXPECT_EQ(cache->reserved_bytes() + cache->window_bytes() + state, made->sequence_bytes);
+}
+
+TEST_F(StartupPlanTest, ModelWithoutGlobalCacheIsBoundByItsMaximumOnly) {
+  layout.owners.clear();
+  layout.block_bytes = 0;
+  const auto made = plan(0, 1ULL << 30);
+  ASSERT_TRUE(made.has_value());
+  EXPECT_EQ(made->context_tokens, 1'048'576u);
+  EXPECT_EQ(made->sequence_bytes, made->fixed_bytes);
+}
+
+}  // namespace
+}  // namespace thimble::engine
