@@ -5,7 +5,7 @@
 // index rows. Index rows lie in tiles of `kTileEntries` entries, dimension-sliced: the codes of
 // dimension 0 of all entries, dimension 1, ... (two codes a byte, even entry in the low nibble),
 // then the scales of group 0 of all entries, group 1, ... Main rows are row-major: codes, then
-// scales. Window rows: codes, then scales. Sources: backbone spec section 7, design.md section 7.
+// scales. Window rows: codes, then scales. Source: backbone spec section 7.
 #pragma once
 
 #include <cstdint>

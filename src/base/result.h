@@ -59,8 +59,8 @@ template <class T>
   return result;
 }
 
-// Moves the value out; nothing for a Result<void>. REQUIRES: `result` holds one. A module may have an
-// error type of its own, hence E.
+// Moves the value out; nothing for a Result<void>. REQUIRES: `result` holds one. A module may have
+// an error type of its own, hence E.
 template <class T, class E>
 T take_value(tl::expected<T, E>&& result) {
   if constexpr (!std::is_void_v<T>) return *std::move(result);

@@ -16,8 +16,8 @@ bool wants_colour(Stream stream);
 // `text`, wrapped in the style's escape codes if the stream wants colours.
 std::string styled(Stream stream, Style style, std::string_view text);
 
-// `text` with control bytes escaped ("\x1b") and cut after `bytes_max`: names out of files end up on
-// terminals.
+// `text` with control bytes escaped ("\x1b") and cut after `bytes_max`: names out of files end up
+// on terminals.
 std::string printable(std::string_view text, size_t bytes_max = 120);
 
 // A progress bar on standard error; silent when that is no terminal.

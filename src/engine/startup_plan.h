@@ -1,5 +1,5 @@
 // The bytes before they are spent: what is mapped, what a token and a sequence take, and how long a
-// context the memory at hand allows (design.md section 2, promise 7).
+// context the memory at hand allows.
 #pragma once
 
 #include <cstdint>

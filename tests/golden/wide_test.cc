@@ -1,6 +1,7 @@
 // Aim: the engine at the released model's true widths. Method: make the checkpoint (1.6 GB, from
 // integers alone), run 1,300 tokens, hold logits and decisions to the bounds of tests/golden/wide,
 // and peak memory to twice the checkpoint. Slow: about ten CPU-minutes, 1.6 GB of disk.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -120,7 +121,7 @@ TEST_F(Wide, NokvqIsSharp) {
   const auto expected = view(file_, "logits_nokvq").as<float>();
   const Distance d = distance(logits, expected);
   RecordProperty("max_abs", std::to_string(d.max_abs));
-  std::printf("nokvq: max %.3g rms %.3g\n", d.max_abs, d.rms);
+  fmt::print("nokvq: max {:.3g} rms {:.3g}\n", d.max_abs, d.rms);
   EXPECT_LE(d.max_abs, 2e-4);
   EXPECT_EQ(argmax_agreement(logits, expected), 1.0);
 }
@@ -131,19 +132,19 @@ TEST_F(Wide, ExactWithinStatisticalBounds) {
   const auto expected = view(file_, "logits").as<float>();
   const Distance d = distance(logits, expected);
   const double argmax = argmax_agreement(logits, expected);
-  std::printf("exact: rms %.4f argmax %.3f\n", d.rms, argmax);
+  fmt::print("exact: rms {:.4f} argmax {:.3f}\n", d.rms, argmax);
   EXPECT_LE(d.rms, 0.04);
   EXPECT_GE(argmax, 0.98);
   const double overlap_min[] = {0.998, 0.996, 0.985};
   for (uint32_t source = 1; source <= 3; ++source) {
     const double overlap = selection_overlap(trace, "topk." + std::to_string(source));
-    std::printf("source %u: overlap %.4f\n", source, overlap);
+    fmt::print("source {}: overlap {:.4f}\n", source, overlap);
     EXPECT_GE(overlap, overlap_min[source - 1]) << source;
   }
   const double experts_min[] = {1.0, 0.999, 0.99, 0.99};
   for (uint32_t layer = 0; layer < 4; ++layer) {
     const double agreement = expert_agreement(trace, layer);
-    std::printf("layer %u: expert sets equal %.4f\n", layer, agreement);
+    fmt::print("layer {}: expert sets equal {:.4f}\n", layer, agreement);
     EXPECT_GE(agreement, experts_min[layer]) << layer;
   }
   const auto& last = trace.float_rows().at("hidden.layers.0").back();
@@ -155,8 +156,8 @@ TEST_F(Wide, PeakMemoryBelowTwiceTheCheckpoint) {
   rusage usage{};
   ASSERT_EQ(getrusage(RUSAGE_SELF, &usage), 0);
   const uint64_t peak = static_cast<uint64_t>(usage.ru_maxrss) * 1024;
-  std::printf("peak %.2f GiB, checkpoint %.2f GiB\n", static_cast<double>(peak) / (1ULL << 30),
-              static_cast<double>(checkpoint_->bytes()) / (1ULL << 30));
+  fmt::print("peak {:.2f} GiB, checkpoint {:.2f} GiB\n", static_cast<double>(peak) / (1ULL << 30),
+             static_cast<double>(checkpoint_->bytes()) / (1ULL << 30));
   EXPECT_LT(peak, 2 * checkpoint_->bytes());
 }
 

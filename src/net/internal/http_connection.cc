@@ -1,5 +1,6 @@
 #include "net/internal/http_connection.h"
 
+#include <fmt/chrono.h>
 #include <poll.h>
 
 #include <boost/asio/buffer.hpp>
@@ -7,7 +8,6 @@
 
 #include "base/check.h"
 #include "base/clock.h"
-#include "fmt/chrono.h"
 
 namespace thimble::net {
 namespace {

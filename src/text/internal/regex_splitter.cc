@@ -1,6 +1,6 @@
 #include "text/internal/regex_splitter.h"
 
-#define PCRE2_CODE_UNIT_WIDTH 8
+#define PCRE2_CODE_UNIT_WIDTH 8  // style-ok: pcre2.h asks for it
 #include <pcre2.h>
 
 #include <algorithm>

@@ -230,6 +230,7 @@ void add_layer(int l) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // style-ok: builds alone, without a library
   if (argc != 2) return std::fprintf(stderr, "usage: make_wide DIR\n"), 2;
   const std::filesystem::path dir = argv[1];
   std::filesystem::create_directories(dir);
@@ -261,6 +262,7 @@ int main(int argc, char** argv) {
     ok = ok && b.size() == t.bytes && std::fwrite(b.data(), 1, b.size(), f) == b.size();
   }
   ok = std::fclose(f) == 0 && ok;
+  // style-ok: as above
   std::printf("%zu tensors, %zu bytes, hash %016llx\n", tensors.size(), at,
               (unsigned long long)hash);
   return ok ? 0 : 1;
