@@ -49,8 +49,10 @@ apt_install() {
   # shellcheck disable=SC2086  # one word a package
   set -- $wanted
   echo "deps: installing $*"
-  as_root env DEBIAN_FRONTEND=noninteractive apt-get update -q
-  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@"
+  # Another apt may be at work (a fresh machine updates itself): wait for it.
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 update -q
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 install -q -y \
+    --no-install-recommends "$@"
 }
 
 # npm packages by lockfile; again only when the lockfile is newer than what lies there.
@@ -69,7 +71,6 @@ case "${1:-}" in
     packages=$test_packages
     have node || packages="$packages nodejs"
     have npm || packages="$packages npm"
-    have chromium || have chromium-browser || have google-chrome || packages="$packages chromium"
     ;;
   dev) packages=$dev_packages ;;
   *) usage ;;
@@ -79,9 +80,13 @@ cd "$(dirname "$0")/.."
 if have apt-get && have dpkg-query; then
   # shellcheck disable=SC2086  # one word a package
   apt_install $packages
+  if [ "$1" = test ] && ! have chromium && ! have chromium-browser && ! have google-chrome; then
+    apt_install chromium || apt_install chromium-browser  # Debian's name, Ubuntu's name
+  fi
 else
   echo "deps: no apt here. thimble is tested on Debian 12; elsewhere, please install what these"
   echo "deps: Debian packages hold:" $packages
+  if [ "$1" = test ]; then echo "deps: and Chromium"; fi
 fi
 if [ "$1" = test ]; then
   for folder in tests/*/; do npm_install "${folder%/}"; done
