@@ -86,6 +86,7 @@ Result<void> Bpe::insert_bytes_and_words() {
 Result<void> Bpe::insert_merges(std::span<const Merge> merges) {
   CHECK_LT(merges.size(), size_t{kNoRank});
   pairs_.resize(slots_for(merges.size()));
+  byte_ranks_.assign(256 * 256, kNoRank);
   for (size_t rank = 0; rank < merges.size(); ++rank) {
     const Merge& merge = merges[rank];
     if (lookup(merge.left, merge.right).rank != kNoRank) {
@@ -96,11 +97,11 @@ Result<void> Bpe::insert_merges(std::span<const Merge> merges) {
     size_t slot = pair_hash(merge.left, merge.right) & (pairs_.size() - 1);
     while (pairs_[slot].left >= 0) slot = (slot + 1) & (pairs_.size() - 1);
     pairs_[slot] = {merge.left, merge.right, static_cast<uint32_t>(rank), merge.result};
-  }
-  byte_pairs_.resize(256 * 256);
-  for (size_t left = 0; left < 256; ++left) {
-    for (size_t right = 0; right < 256; ++right) {
-      byte_pairs_[left * 256 + right] = lookup(byte_ids_[left], byte_ids_[right]);
+    const std::string& left = token_bytes_[static_cast<size_t>(merge.left)];
+    const std::string& right = token_bytes_[static_cast<size_t>(merge.right)];
+    if (left.size() == 1 && right.size() == 1) {
+      byte_ranks_[static_cast<uint8_t>(left[0]) * 256U + static_cast<uint8_t>(right[0])] =
+          static_cast<uint32_t>(rank);
     }
   }
   return {};
@@ -167,7 +168,7 @@ void Bpe::merge(std::string_view piece, Scratch& scratch, std::vector<int32_t>& 
     scratch.ids_[i] = byte_ids_[byte];
     if (i > 0) {
       const size_t left = static_cast<uint8_t>(piece[i - 1]);
-      scratch.ranks_[i - 1] = byte_pairs_[left * 256 + byte].rank;
+      scratch.ranks_[i - 1] = byte_ranks_[left * 256 + byte];
     }
   }
   scratch.ranks_[count - 1] = kNoRank;

@@ -86,10 +86,10 @@ class Bpe {
   std::span<const std::string> token_bytes_;
   std::span<const TokenKind> kinds_;
   std::array<int32_t, 256> byte_ids_{};
-  std::vector<Ranked> byte_pairs_;  // [256 left byte, 256 right byte]
-  std::vector<Pair> pairs_;         // Open addressing, a power of two of slots, half full at most.
-  std::vector<Word> words_;         // Likewise.
-  std::vector<bool> whole_;         // [ids] The token's bytes merge into the token itself.
+  std::vector<uint32_t> byte_ranks_;  // [256 left byte, 256 right byte]
+  std::vector<Pair> pairs_;  // Open addressing, a power of two of slots, at most half full.
+  std::vector<Word> words_;  // Likewise.
+  std::vector<bool> whole_;  // [ids] The token's bytes merge into the token itself.
   size_t longest_token_ = 0;
 };
 
