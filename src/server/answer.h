@@ -1,0 +1,115 @@
+// One answer on its way from the engine to a client.
+//
+// The engine's thread only detokenises (TextStream must say at once where a stop string ends the
+// answer); JSON and writing happen on the worker pool, pieces in order, one task at a time. Owned
+// by the generator until on_end() and by its own task until the last word is written. A client
+// that leaves, or reads too slowly, cancels the request.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/request.h"
+#include "engine/text_stream.h"
+#include "net/http.h"
+#include "server/errors.h"
+#include "server/generator.h"
+#include "server/openai_answers.h"
+#include "server/worker_pool.h"
+
+namespace thimble::server {
+
+enum class Delivery { kWhole, kStream };
+
+struct AnswerOptions {
+  AnswerFrame frame;
+  Delivery delivery = Delivery::kWhole;
+  engine::TextStreamOptions text;
+  bool with_logprobs = false;
+  std::vector<net::HttpHeader> headers;  // of every response
+  uint32_t heartbeat_ms = 5000;          // SSE comment while nothing else is sent
+};
+
+// For the log, when all is over.
+struct AnswerSummary {
+  std::string id;
+  uint32_t status = 200;
+  std::string outcome;  // a finish reason, "refused", "gone" or "error"
+  std::string error;
+  engine::GenerationEnd end;
+  uint64_t reasoning_tokens = 0;
+};
+
+class Answer : public engine::GenerationSink, public std::enable_shared_from_this<Answer> {
+ public:
+  using Done = std::function<void(const Answer*, const AnswerSummary&)>;
+
+  // `generator` must outlive the answer's cancellation; `done` runs once, on the pool.
+  Answer(AnswerOptions options, std::shared_ptr<net::HttpExchange> exchange, Generator& generator,
+         std::shared_ptr<WorkerPool> pool, Done done);
+
+  // Submits the request. A refusal becomes the response.
+  void run(engine::GenerationRequest request);
+
+  // Ends it with a 503: the server is going down.
+  void shut_down();
+
+  Next on_token(const engine::GeneratedToken& token) override;
+  void on_end(const engine::GenerationEnd& end) override;
+
+ private:
+  struct Piece {
+    engine::TextDelta text;
+    std::optional<TokenRecord> record;
+  };
+  struct Ending {
+    engine::GenerationEnd end;
+    engine::TextDelta rest;
+    uint64_t reasoning_tokens = 0;
+  };
+
+  void cancel();
+  void client_left();
+  void schedule();
+  void drain();
+  void take(Piece piece);
+  void flush(engine::TextDelta text);
+  void send(const std::string& event);
+  void finish(const Ending& ending);
+  std::optional<ApiError> error_of(const engine::GenerationEnd& end) const;
+  void finish_stream(const Ending& ending, const Usage& usage);
+  void finish_whole(const Ending& ending, const Usage& usage);
+  void send_error(const ApiError& error);
+
+  const AnswerOptions options_;
+  const std::shared_ptr<net::HttpExchange> exchange_;
+  Generator& generator_;  // for submit and cancel only
+  const text::Tokenizer& tokenizer_;
+  const std::shared_ptr<WorkerPool> pool_;
+  const Done done_;
+
+  // Shared by threads.
+  std::atomic<bool> left_{false};
+  std::atomic<bool> shutting_down_{false};
+  std::atomic<engine::RequestId> request_{0};
+  std::atomic<bool> submitted_{false};
+  std::mutex mutex_;
+  std::vector<Piece> pieces_;
+  std::optional<Ending> ending_;
+  bool scheduled_ = false;
+
+  // The engine's thread.
+  engine::TextStream text_;
+  uint64_t text_offset_ = 0;
+
+  // The running task.
+  bool first_ = true;
+  AnswerPart gathered_;  // whole answers: everything; streams: log-probabilities not yet sent
+};
+
+}  // namespace thimble::server

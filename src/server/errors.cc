@@ -1,0 +1,89 @@
+#include "server/errors.h"
+
+#include <nlohmann/json.hpp>
+
+#include "server/internal/json.h"
+
+namespace thimble::server {
+namespace {
+
+constexpr uint32_t kRetryAfterSeconds = 1;
+
+const char* type_of(uint32_t status) {
+  switch (status) {
+    case 401:
+      return "authentication_error";
+    case 403:
+      return "permission_error";
+    case 429:
+      return "rate_limit_error";
+    case 503:
+      return "unavailable_error";
+    default:
+      return status < 500 ? "invalid_request_error" : "internal_error";
+  }
+}
+
+OrderedJson text_or_null(const std::optional<std::string>& text) {
+  return text ? OrderedJson(*text) : OrderedJson(nullptr);
+}
+
+}  // namespace
+
+tl::unexpected<ApiError> bad_field(std::string param, std::string message) {
+  return tl::unexpected(ApiError{400, std::move(message), std::move(param), {}, {}});
+}
+
+tl::unexpected<ApiError> not_yet(std::string param, std::string message) {
+  return tl::unexpected(ApiError{400, std::move(message), std::move(param), "not_supported", {}});
+}
+
+uint32_t http_status(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kInvalidArgument:
+    case ErrorCode::kUnsupported:
+      return 400;
+    case ErrorCode::kNotFound:
+      return 404;
+    case ErrorCode::kResourceExhausted:
+      return 429;
+    case ErrorCode::kCancelled:
+      return 499;
+    case ErrorCode::kUnavailable:
+      return 503;
+    case ErrorCode::kCorrupt:
+    case ErrorCode::kIo:
+    case ErrorCode::kInternal:
+      return 500;
+  }
+  return 500;
+}
+
+ApiError api_error(const Error& error) {
+  ApiError out{http_status(error.code), error.describe(), {}, {}, {}};
+  if (error.code == ErrorCode::kUnsupported) out.code = "not_supported";
+  if (error.code == ErrorCode::kResourceExhausted) out.code = "queue_full";
+  if (out.status == 429 || out.status == 503) out.retry_after_s = kRetryAfterSeconds;
+  return out;
+}
+
+std::string error_json(const ApiError& error) {
+  OrderedJson out;
+  out["error"] = {{"message", error.message},
+                  {"type", type_of(error.status)},
+                  {"param", text_or_null(error.param)},
+                  {"code", text_or_null(error.code)}};
+  return to_text(out);
+}
+
+net::HttpResponse error_response(const ApiError& error) {
+  net::HttpResponse response{
+      error.status, {{"Content-Type", "application/json"}}, error_json(error)};
+  if (error.retry_after_s) {
+    response.headers.push_back({"Retry-After", std::to_string(*error.retry_after_s)});
+  }
+  if (error.status == 401) response.headers.push_back({"WWW-Authenticate", "Bearer"});
+  return response;
+}
+
+}  // namespace thimble::server

@@ -1,0 +1,44 @@
+// What a client is told when something is wrong: the OpenAI error object, and the one table from
+// ErrorCode to HTTP status.
+//
+// Values; any thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <tl/expected.hpp>
+
+#include "base/result.h"
+#include "net/http.h"
+
+namespace thimble::server {
+
+struct ApiError {
+  uint32_t status = 400;
+  std::string message;
+  std::optional<std::string> param;  // the request's field: "messages[0].content"
+  std::optional<std::string> code;   // what programs switch on: "context_length_exceeded"
+  std::optional<uint32_t> retry_after_s;
+};
+
+// THIMBLE_TRY passes these on as it does a Result.
+template <class T>
+using ApiResult = tl::expected<T, ApiError>;
+
+// A 400 about one field.
+[[nodiscard]] tl::unexpected<ApiError> bad_field(std::string param, std::string message);
+// A 400 about something that thimble understands but cannot do yet.
+[[nodiscard]] tl::unexpected<ApiError> not_yet(std::string param, std::string message);
+
+uint32_t http_status(ErrorCode code);
+
+// An error of a lower module, as the client sees it.
+ApiError api_error(const Error& error);
+
+// {"error": {"message", "type", "param", "code"}}; valid UTF-8 whatever the message holds.
+std::string error_json(const ApiError& error);
+
+net::HttpResponse error_response(const ApiError& error);
+
+}  // namespace thimble::server

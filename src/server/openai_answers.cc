@@ -1,0 +1,124 @@
+#include "server/openai_answers.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "server/internal/json.h"
+#include "server/internal/logprobs.h"
+
+namespace thimble::server {
+namespace {
+
+OrderedJson frame_json(const AnswerFrame& frame, const char* object) {
+  return {{"id", frame.id},
+          {"object", object},
+          {"created", frame.created},
+          {"model", frame.model},
+          {"system_fingerprint", frame.fingerprint}};
+}
+
+OrderedJson usage_json(const Usage& usage) {
+  return {{"prompt_tokens", usage.prompt_tokens},
+          {"completion_tokens", usage.completion_tokens},
+          {"total_tokens", usage.prompt_tokens + usage.completion_tokens},
+          {"prompt_tokens_details", {{"cached_tokens", 0}}},
+          {"completion_tokens_details", {{"reasoning_tokens", usage.reasoning_tokens}}}};
+}
+
+// A chunk around one choice, or none.
+std::string chunk_text(const AnswerFrame& frame, OrderedJson choices, OrderedJson usage) {
+  const bool chat = frame.kind == AnswerKind::kChat;
+  OrderedJson out = frame_json(frame, chat ? "chat.completion.chunk" : "text_completion");
+  out["choices"] = std::move(choices);
+  // OpenAI sends the null too, so that clients know usage is to come.
+  if (frame.with_usage) out["usage"] = std::move(usage);
+  return to_text(out);
+}
+
+OrderedJson reason_json(const char* finish_reason) {
+  return finish_reason == nullptr ? OrderedJson(nullptr) : OrderedJson(finish_reason);
+}
+
+OrderedJson logprobs_json(const AnswerFrame& frame, const AnswerPart& part,
+                          const text::Tokenizer& tokenizer) {
+  if (!part.logprobs) return nullptr;
+  if (frame.kind == AnswerKind::kChat) return chat_logprobs(*part.logprobs, tokenizer);
+  return completion_logprobs(*part.logprobs, tokenizer);
+}
+
+OrderedJson model_object(const ModelInfo& model) {
+  return {{"id", model.name},
+          {"object", "model"},
+          {"created", model.created},
+          {"owned_by", "thimble"},
+          {"max_model_len", model.context_tokens},
+          {"thimble",
+           {{"random_weights", model.random_weights}, {"chat", model.chat_tokens.has_value()}}}};
+}
+
+}  // namespace
+
+const char* finish_reason_name(engine::FinishReason reason) {
+  return reason == engine::FinishReason::kLength ? "length" : "stop";
+}
+
+std::string part_chunk(const AnswerFrame& frame, ChunkPlace place, const AnswerPart& part,
+                       const text::Tokenizer& tokenizer) {
+  OrderedJson choice = {{"index", 0}};
+  if (frame.kind == AnswerKind::kChat) {
+    OrderedJson delta = OrderedJson::object();
+    const bool first = place == ChunkPlace::kFirst;
+    if (first) delta["role"] = "assistant";
+    if (!part.text.reasoning.empty()) delta["reasoning_content"] = part.text.reasoning;
+    if (first || !part.text.content.empty()) delta["content"] = part.text.content;
+    choice["delta"] = std::move(delta);
+  } else {
+    choice["text"] = part.text.content;
+  }
+  choice["logprobs"] = logprobs_json(frame, part, tokenizer);
+  choice["finish_reason"] = nullptr;
+  return chunk_text(frame, OrderedJson::array({std::move(choice)}), nullptr);
+}
+
+std::string finish_chunk(const AnswerFrame& frame, const char* finish_reason) {
+  OrderedJson choice = {{"index", 0}};
+  if (frame.kind == AnswerKind::kChat) {
+    choice["delta"] = OrderedJson::object();
+  } else {
+    choice["text"] = "";
+  }
+  choice["logprobs"] = nullptr;
+  choice["finish_reason"] = reason_json(finish_reason);
+  return chunk_text(frame, OrderedJson::array({std::move(choice)}), nullptr);
+}
+
+std::string usage_chunk(const AnswerFrame& frame, const Usage& usage) {
+  return chunk_text(frame, OrderedJson::array(), usage_json(usage));
+}
+
+std::string whole_answer(const AnswerFrame& frame, const AnswerPart& all, const char* finish_reason,
+                         const Usage& usage, const text::Tokenizer& tokenizer) {
+  const bool chat = frame.kind == AnswerKind::kChat;
+  OrderedJson out = frame_json(frame, chat ? "chat.completion" : "text_completion");
+  OrderedJson choice = {{"index", 0}};
+  if (chat) {
+    OrderedJson message = {{"role", "assistant"}, {"content", all.text.content}};
+    if (frame.with_reasoning) message["reasoning_content"] = all.text.reasoning;
+    choice["message"] = std::move(message);
+  } else {
+    choice["text"] = all.text.content;
+  }
+  choice["logprobs"] = logprobs_json(frame, all, tokenizer);
+  choice["finish_reason"] = reason_json(finish_reason);
+  out["choices"] = OrderedJson::array({std::move(choice)});
+  out["usage"] = usage_json(usage);
+  return to_text(out);
+}
+
+std::string models_json(const ModelInfo& model) {
+  return to_text({{"object", "list"}, {"data", OrderedJson::array({model_object(model)})}});
+}
+
+std::string model_json(const ModelInfo& model) { return to_text(model_object(model)); }
+
+}  // namespace thimble::server

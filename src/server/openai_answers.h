@@ -1,0 +1,71 @@
+// The answers of the OpenAI-compatible API as JSON text: whole, or as the chunks of a stream.
+//
+// Rules that clients lean on (serving spec 13.3 and 13.4): id and created are the same through a
+// stream; the role comes once, in the first chunk; every chunk with choices has an object for its
+// delta; the last one has finish_reason; usage comes only when asked for. `content` is always a
+// string, empty when the answer ended inside its reasoning. Stateless; any thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/request.h"
+#include "engine/text_stream.h"
+#include "server/generator.h"
+#include "text/tokenizer.h"
+
+namespace thimble::server {
+
+enum class AnswerKind { kChat, kCompletion };
+
+// What all chunks of one answer have in common.
+struct AnswerFrame {
+  AnswerKind kind = AnswerKind::kChat;
+  std::string id;
+  int64_t created = 0;
+  std::string model;
+  std::string fingerprint;
+  bool with_reasoning = false;  // chat: the message has a reasoning_content
+  bool with_usage = false;      // stream: a usage chunk ends it
+};
+
+struct Usage {
+  uint64_t prompt_tokens = 0;
+  uint64_t completion_tokens = 0;
+  uint64_t reasoning_tokens = 0;
+};
+
+// A sampled token with its log-probabilities and the part of the answer it belongs to.
+struct TokenRecord {
+  engine::GeneratedToken token;
+  bool reasoning = false;
+  uint64_t text_offset = 0;  // characters of the answer before it
+};
+
+// Text and log-probabilities that go out together. `logprobs` is empty unless asked for.
+struct AnswerPart {
+  engine::TextDelta text;
+  std::optional<std::vector<TokenRecord>> logprobs;
+};
+
+const char* finish_reason_name(engine::FinishReason reason);
+
+// The part's text as one chunk; `first` is the stream's first (it names the role).
+enum class ChunkPlace { kFirst, kLater };
+std::string part_chunk(const AnswerFrame& frame, ChunkPlace place, const AnswerPart& part,
+                       const text::Tokenizer& tokenizer);
+std::string finish_chunk(const AnswerFrame& frame, const char* finish_reason);
+std::string usage_chunk(const AnswerFrame& frame, const Usage& usage);
+
+std::string whole_answer(const AnswerFrame& frame, const AnswerPart& all, const char* finish_reason,
+                         const Usage& usage, const text::Tokenizer& tokenizer);
+
+// Characters that the token's bytes begin: what it adds to text offsets.
+uint64_t characters_begun(std::string_view bytes);
+
+std::string models_json(const ModelInfo& model);
+std::string model_json(const ModelInfo& model);
+
+}  // namespace thimble::server

@@ -1,0 +1,238 @@
+#include "server/openai_types.h"
+
+#include "server/internal/generation_fields.h"
+#include "server/internal/json.h"
+
+namespace thimble::server {
+namespace {
+
+// [parts] or a string.
+ApiResult<std::vector<text::ContentPart>> read_content(const Json& content,
+                                                       const std::string& path) {
+  using Parts = std::vector<text::ContentPart>;
+  if (content.is_string()) {
+    return Parts{{text::PartKind::kText, content.get<std::string>()}};
+  }
+  if (!content.is_array()) {
+    return bad_field(path, fmt::format("'{}' must be a string or an array of parts, not {}", path,
+                                       type_name(content)));
+  }
+  Parts parts;
+  for (size_t i = 0; i < content.size(); ++i) {
+    const std::string at = indexed(path, i);
+    if (content[i].is_string()) {
+      parts.push_back({text::PartKind::kText, content[i].get<std::string>()});
+      continue;
+    }
+    if (!content[i].is_object()) {
+      return bad_field(at, fmt::format("'{}' must be an object with a 'type'", at));
+    }
+    const Fields part(content[i], at);
+    const auto type = THIMBLE_TRY(part.string("type"));
+    const auto kind = text::parse_part_kind(type.value_or(""));
+    if (!kind) return bad_field(part.path_of("type"), kind.error().describe());
+    if (*kind == text::PartKind::kImage) {
+      return not_yet(at, fmt::format("'{}': images are not supported yet", at));
+    }
+    auto text = THIMBLE_TRY(part.string("text"));
+    if (!text) return bad_field(part.path_of("text"), fmt::format("'{}' has no 'text'", at));
+    parts.push_back({*kind, std::move(*text)});
+  }
+  return parts;
+}
+
+ApiResult<text::Role> read_role(const Fields& message) {
+  const std::string path = message.path_of("role");
+  const auto name = THIMBLE_TRY(message.string("role"));
+  if (!name) return bad_field(path, fmt::format("'{}' is missing", path));
+  if (*name == "tool" || *name == "function") {
+    return not_yet(path, fmt::format("'{}': tool messages are not supported yet", path));
+  }
+  const auto role = text::parse_role(*name);
+  if (!role) return bad_field(path, fmt::format("'{}': {}", path, role.error().describe()));
+  return *role;
+}
+
+ApiResult<text::ChatMessage> read_message(const Fields& fields) {
+  text::ChatMessage message;
+  message.role = THIMBLE_TRY(read_role(fields));
+  for (const char* name : {"tool_calls", "function_call"}) {
+    const Json* calls = fields.find(name);
+    if (calls == nullptr || (calls->is_array() && calls->empty())) continue;
+    const std::string path = fields.path_of(name);
+    return not_yet(path, fmt::format("'{}': tool calls are not supported yet", path));
+  }
+  // vLLM's newer name for the same thing is accepted too.
+  auto reasoning = THIMBLE_TRY(fields.string("reasoning_content"));
+  if (!reasoning) reasoning = THIMBLE_TRY(fields.string("reasoning"));
+  const bool assistant = message.role == text::Role::kAssistant;
+  if (assistant) message.reasoning = reasoning.value_or("");
+  if (const Json* content = fields.find("content")) {
+    message.content = THIMBLE_TRY(read_content(*content, fields.path_of("content")));
+  } else if (!assistant || !reasoning) {
+    return bad_field(fields.path_of("content"),
+                     fmt::format("'{}' is missing", fields.path_of("content")));
+  }
+  return message;
+}
+
+ApiResult<std::vector<text::ChatMessage>> read_messages(const Fields& fields) {
+  const Json* list = THIMBLE_TRY(fields.array("messages"));
+  if (list == nullptr || list->empty()) {
+    return bad_field("messages", "'messages' must have at least one message");
+  }
+  std::vector<text::ChatMessage> messages;
+  for (size_t i = 0; i < list->size(); ++i) {
+    const std::string path = indexed("messages", i);
+    if (!(*list)[i].is_object()) {
+      return bad_field(path,
+                       fmt::format("'{}' must be an object, not {}", path, type_name((*list)[i])));
+    }
+    messages.push_back(THIMBLE_TRY(read_message(Fields((*list)[i], path))));
+  }
+  return messages;
+}
+
+ApiResult<void> refuse_tools(const Fields& fields) {
+  for (const char* name : {"tools", "functions"}) {
+    const Json* tools = THIMBLE_TRY(fields.array(name));
+    if (tools != nullptr && !tools->empty()) return not_yet(name, "tools are not supported yet");
+  }
+  // Without tools, "none" and "auto" ask for nothing.
+  for (const char* name : {"tool_choice", "function_call"}) {
+    const Json* choice = fields.find(name);
+    if (choice == nullptr || *choice == "none" || *choice == "auto") continue;
+    return not_yet(name,
+                   fmt::format("'{}' asks for a tool call; tools are not supported yet", name));
+  }
+  const Json* modalities = THIMBLE_TRY(fields.array("modalities"));
+  if (modalities != nullptr && *modalities != Json::array({"text"})) {
+    return not_yet("modalities", "only ['text'] is supported");
+  }
+  return {};
+}
+
+ApiResult<std::optional<uint32_t>> read_chat_logprobs(const Fields& fields) {
+  const bool wanted = THIMBLE_TRY(fields.boolean("logprobs")).value_or(false);
+  const auto top = THIMBLE_TRY(fields.integer("top_logprobs", 0, kChatTopLogprobsMax));
+  if (top && *top > 0 && !wanted) {
+    return bad_field("top_logprobs", "'top_logprobs' needs 'logprobs': true");
+  }
+  if (!wanted) return std::nullopt;
+  return static_cast<uint32_t>(top.value_or(0));
+}
+
+// `prefix: true` on the last message is DeepSeek's spelling of continue_final_message.
+ApiResult<std::optional<bool>> read_continue(const Fields& fields) {
+  const auto asked = THIMBLE_TRY(fields.boolean("continue_final_message"));
+  const Json& list = *fields.find("messages");
+  const Fields last(list.back(), indexed("messages", list.size() - 1));
+  const auto prefix = THIMBLE_TRY(last.boolean("prefix"));
+  return prefix.value_or(false) && !asked ? prefix : asked;
+}
+
+ApiResult<text::PromptEnding> read_ending(const Fields& fields,
+                                          const std::vector<text::ChatMessage>& messages) {
+  const auto open = THIMBLE_TRY(fields.boolean("add_generation_prompt"));
+  const auto resume = THIMBLE_TRY(read_continue(fields));
+  const auto ending = text::make_prompt_ending(open, resume);
+  if (!ending) return bad_field("continue_final_message", ending.error().describe());
+  if (resume.value_or(false) && messages.back().role != text::Role::kAssistant) {
+    return bad_field("continue_final_message",
+                     "'continue_final_message' needs a last message from the assistant");
+  }
+  return *ending;
+}
+
+ApiResult<ChatRequest> read_chat_request(const Fields& fields) {
+  ChatRequest out;
+  out.common = THIMBLE_TRY(read_generation_fields(fields));
+  THIMBLE_TRY(refuse_unsupported(fields));
+  THIMBLE_TRY(refuse_tools(fields));
+  out.common.top_logprobs = THIMBLE_TRY(read_chat_logprobs(fields));
+  out.messages = THIMBLE_TRY(read_messages(fields));
+  out.reasoning = THIMBLE_TRY(read_reasoning_fields(fields));
+  out.ending = THIMBLE_TRY(read_ending(fields, out.messages));
+  return out;
+}
+
+// Text, ids, or a list of one of these.
+ApiResult<std::variant<std::string, std::vector<int32_t>>> read_prompt(const Json& prompt,
+                                                                       const std::string& path) {
+  if (prompt.is_string()) return prompt.get<std::string>();
+  if (!prompt.is_array() || prompt.empty()) {
+    return bad_field(path, fmt::format("'{}' must be a string or an array of token ids", path));
+  }
+  if (prompt[0].is_number()) return THIMBLE_TRY(read_token_ids(prompt, path));
+  if (prompt.size() > 1) {
+    return not_yet(path, fmt::format("'{}' holds {} prompts; only one at a time is supported", path,
+                                     prompt.size()));
+  }
+  if (path != "prompt") return bad_field(path, fmt::format("'{}' nests too deep", path));
+  return read_prompt(prompt[0], indexed(path, 0));
+}
+
+ApiResult<void> refuse_completion_fields(const Fields& fields) {
+  if (THIMBLE_TRY(fields.boolean("echo")).value_or(false)) {
+    return not_yet("echo", "'echo' is not supported yet");
+  }
+  const auto suffix = THIMBLE_TRY(fields.string("suffix"));
+  if (!suffix.value_or("").empty()) return not_yet("suffix", "'suffix' is not supported yet");
+  const auto best = THIMBLE_TRY(fields.integer("best_of", 0, 1 << 20));
+  if (best.value_or(1) != 1) return not_yet("best_of", "'best_of' above 1 is not supported yet");
+  return {};
+}
+
+}  // namespace
+
+ApiResult<ChatRequest> parse_chat_request(std::string_view body) {
+  const Json object = THIMBLE_TRY(parse_object(body));
+  return read_chat_request(Fields(object, ""));
+}
+
+ApiResult<CompletionRequest> parse_completion_request(std::string_view body) {
+  const Json object = THIMBLE_TRY(parse_object(body));
+  const Fields fields(object, "");
+  CompletionRequest out;
+  out.common = THIMBLE_TRY(read_generation_fields(fields));
+  THIMBLE_TRY(refuse_unsupported(fields));
+  THIMBLE_TRY(refuse_completion_fields(fields));
+  if (const auto n = THIMBLE_TRY(fields.integer("logprobs", 0, kCompletionLogprobsMax))) {
+    out.common.top_logprobs = static_cast<uint32_t>(*n);
+  }
+  const Json* prompt = fields.find("prompt");
+  if (prompt == nullptr) return bad_field("prompt", "'prompt' is missing");
+  out.prompt = THIMBLE_TRY(read_prompt(*prompt, "prompt"));
+  return out;
+}
+
+ApiResult<TokenizeRequest> parse_tokenize_request(std::string_view body) {
+  const Json object = THIMBLE_TRY(parse_object(body));
+  const Fields fields(object, "");
+  TokenizeRequest out;
+  if (fields.find("messages") != nullptr) {
+    out.chat = THIMBLE_TRY(read_chat_request(fields));
+    return out;
+  }
+  // llama.cpp's name, then vLLM's.
+  auto content = THIMBLE_TRY(fields.string("content"));
+  if (!content) content = THIMBLE_TRY(fields.string("prompt"));
+  if (!content) return bad_field("content", "'content' (or 'prompt', or 'messages') is missing");
+  out.text = std::move(*content);
+  auto special = THIMBLE_TRY(fields.boolean("add_special"));
+  if (!special) special = THIMBLE_TRY(fields.boolean("add_special_tokens"));
+  out.add_special = special.value_or(false);
+  const bool match = THIMBLE_TRY(fields.boolean("parse_special")).value_or(true);
+  out.added = match ? text::AddedTokens::kMatch : text::AddedTokens::kPlain;
+  return out;
+}
+
+ApiResult<std::vector<int32_t>> parse_detokenize_request(std::string_view body) {
+  const Json object = THIMBLE_TRY(parse_object(body));
+  const Fields fields(object, "");
+  const Json* tokens = THIMBLE_TRY(fields.array("tokens"));
+  if (tokens == nullptr) return bad_field("tokens", "'tokens' is missing");
+  return read_token_ids(*tokens, "tokens");
+}
+
+}  // namespace thimble::server

@@ -1,0 +1,73 @@
+// The requests of the OpenAI-compatible API as values, read from JSON and validated.
+//
+// Everything that can be judged without the model is judged here, so that what leaves this file
+// is a request that may only fail for its length. Fields that would change the answer but that
+// thimble cannot honour yet are refused by name; unknown fields are ignored. Values; any thread.
+// Sources: serving spec 13.2, chat-format spec 4 and 10.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "engine/request.h"
+#include "server/errors.h"
+#include "text/chat_format.h"
+#include "text/tokenizer.h"
+
+namespace thimble::server {
+
+inline constexpr size_t kStopStringsMax = 16;
+inline constexpr size_t kStopStringBytesMax = 4096;
+inline constexpr uint32_t kChatTopLogprobsMax = 20;
+inline constexpr uint32_t kCompletionLogprobsMax = 5;
+inline constexpr float kDefaultTopP = 0.95F;
+
+// What both kinds of generation share.
+struct GenerationFields {
+  std::string model;  // empty: not named
+  engine::SamplingParams sampling;
+  std::optional<uint64_t> seed;        // empty: any
+  std::optional<uint32_t> max_tokens;  // empty: as many as fit, up to the server's default
+  std::vector<std::string> stop;
+  std::optional<uint32_t> top_logprobs;  // empty: none; else so many alternatives a token
+  bool ignore_eos = false;               // never end by itself; for measurements
+  bool stream = false;
+  bool include_usage = false;  // a usage chunk at the end of the stream
+};
+
+// What a request says about reasoning; empty: nothing, the server's default holds.
+struct ReasoningFields {
+  std::optional<bool> thinking;
+  std::optional<int32_t> budget;  // 1 .. 100
+  text::PastReasoning past = text::PastReasoning::kByEncoding;
+};
+
+struct ChatRequest {
+  GenerationFields common;
+  std::vector<text::ChatMessage> messages;
+  ReasoningFields reasoning;
+  text::PromptEnding ending;
+};
+
+struct CompletionRequest {
+  GenerationFields common;
+  std::variant<std::string, std::vector<int32_t>> prompt;  // text, or ids to take as they are
+};
+
+struct TokenizeRequest {
+  std::string text;
+  text::AddedTokens added = text::AddedTokens::kMatch;
+  bool add_special = false;         // BOS in front
+  std::optional<ChatRequest> chat;  // instead of text: the prompt these messages make
+};
+
+ApiResult<ChatRequest> parse_chat_request(std::string_view body);
+ApiResult<CompletionRequest> parse_completion_request(std::string_view body);
+ApiResult<TokenizeRequest> parse_tokenize_request(std::string_view body);
+ApiResult<std::vector<int32_t>> parse_detokenize_request(std::string_view body);
+
+}  // namespace thimble::server

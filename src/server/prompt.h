@@ -1,0 +1,47 @@
+// From a validated request to token ids that fit the model.
+//
+// The only place where requests meet the tokenizer, the chat format and the context's length.
+// Stateless; any thread. Sources: chat-format spec 3 to 5 and 10.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "engine/request.h"
+#include "server/errors.h"
+#include "server/generator.h"
+#include "server/openai_types.h"
+#include "text/chat_format.h"
+
+namespace thimble::server {
+
+// What holds for requests that do not say.
+struct PromptDefaults {
+  bool thinking = true;
+  int32_t effort = 75;  // "high"
+  text::ChatEncoding encoding = text::ChatEncoding::kRecipe;
+  uint32_t answer_tokens = 8192;     // without reasoning
+  uint32_t thinking_tokens = 65536;  // with it
+};
+
+struct Prompt {
+  std::vector<int32_t> ids;
+  bool starts_in_reasoning = false;    // it ends in <think>
+  std::optional<int32_t> think_close;  // set for chat: the id that ends reasoning
+};
+
+ApiResult<Prompt> chat_prompt(const ChatRequest& request, const ModelInfo& model,
+                              const PromptDefaults& defaults);
+
+// Text gets BOS in front unless it begins with it; ids are taken as they are.
+ApiResult<Prompt> completion_prompt(const CompletionRequest& request, const ModelInfo& model);
+
+// Clamps a default number of tokens to the context; an explicit one that does not fit is a 400 with
+// code context_length_exceeded.
+ApiResult<engine::GenerationRequest> generation_request(const Prompt& prompt,
+                                                        const GenerationFields& fields,
+                                                        const ModelInfo& model,
+                                                        const PromptDefaults& defaults);
+
+}  // namespace thimble::server

@@ -1,0 +1,210 @@
+// Aim: what text files cannot say: clients that leave, dawdle or come all at once, and stopping.
+// Method: the real server over loopback with a fake generator that talks slowly or without end.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "base/clock.h"
+#include "net/internal/loopback_client.h"
+#include "tests/api/test_server.h"
+
+namespace thimble::server {
+namespace {
+
+using net::LoopbackClient;
+using testing::HasSubstr;
+
+constexpr const char* kChat = R"({"messages": [{"role": "user", "content": "x"}]})";
+constexpr const char* kChatStream =
+    R"({"messages": [{"role": "user", "content": "x"}], "stream": true})";
+
+std::string post(const char* body) {
+  return net::request_text("POST", "/v1/chat/completions", body);
+}
+
+FakeScript endless(uint32_t delay_us) {
+  FakeScript script;
+  script.says = "words without end ";
+  script.endless = true;
+  script.token_delay_us = delay_us;
+  return script;
+}
+
+bool wait_until(const std::function<bool()>& done) {
+  const int64_t deadline = base::monotonic_us() + 5'000'000;
+  while (!done()) {
+    if (base::monotonic_us() > deadline) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return true;
+}
+
+bool idle(TestServer& server) {
+  const Generator::Load load = server.generator().load();
+  return load.running == 0 && load.waiting == 0;
+}
+
+// A request that nobody waits for must not hold the one place there is.
+TEST(ServerBehaviour, AClientThatLeavesFreesItsPlace) {
+  for (const char* body : {kChat, kChatStream}) {
+    TestServer server;
+    server.generator().set_script(endless(1000));
+    LoopbackClient running(server.port());
+    running.send(post(body));
+    ASSERT_TRUE(wait_until([&] { return server.generator().load().running == 1; }));
+    LoopbackClient waiting(server.port());
+    waiting.send(post(body));
+    ASSERT_TRUE(wait_until([&] { return server.generator().load().waiting == 1; }));
+    waiting.close();
+    EXPECT_TRUE(wait_until([&] { return server.generator().load().waiting == 0; })) << body;
+    running.close();
+    EXPECT_TRUE(wait_until([&] { return idle(server); })) << body;
+  }
+}
+
+TEST(ServerBehaviour, AStreamThatIsNotReadIsDropped) {
+  TestServerOptions options;
+  options.limits.unsent_bytes = 64 << 10;
+  options.context_tokens = 1 << 30;
+  TestServer server(options);
+  server.generator().set_script(endless(0));
+  LoopbackClient client(server.port());
+  client.send(post(R"({"messages": [{"role": "user", "content": "x"}],
+                       "stream": true, "max_tokens": 100000000})"));
+  EXPECT_TRUE(wait_until([&] { return !server.generator().requests().empty(); }));
+  EXPECT_TRUE(wait_until([&] { return idle(server); }));
+}
+
+TEST(ServerBehaviour, AFullQueueIsA429WithAHint) {
+  TestServerOptions options;
+  options.queue_requests_max = 1;
+  TestServer server(options);
+  server.generator().set_script(endless(1000));
+  LoopbackClient running(server.port());
+  running.send(post(kChatStream));
+  ASSERT_TRUE(wait_until([&] { return server.generator().load().running == 1; }));
+  LoopbackClient waiting(server.port());
+  waiting.send(post(kChat));
+  ASSERT_TRUE(wait_until([&] { return server.generator().load().waiting == 1; }));
+  for (const char* body : {kChat, kChatStream}) {
+    const net::Answer answer = net::ask(server.port(), "POST", "/v1/chat/completions", body);
+    EXPECT_EQ(answer.status, 429u);
+    EXPECT_EQ(answer.header("Retry-After"), "1");
+    EXPECT_THAT(answer.body, HasSubstr("rate_limit_error"));
+  }
+}
+
+TEST(ServerBehaviour, HealthAnswersWhileGenerating) {
+  TestServer server;
+  server.generator().set_script(endless(100));
+  LoopbackClient running(server.port());
+  running.send(post(kChatStream));
+  ASSERT_TRUE(wait_until([&] { return server.generator().load().running == 1; }));
+  std::atomic<int> healthy{0};
+  std::vector<std::thread> clients;
+  for (int i = 0; i < 100; ++i) {
+    clients.emplace_back([&] {
+      const net::Answer answer = net::ask(server.port(), "GET", "/health");
+      if (answer.status == 200 && answer.body.find(R"("running":1)") != std::string::npos)
+        ++healthy;
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  EXPECT_EQ(healthy, 100);
+}
+
+TEST(ServerBehaviour, SilenceIsFilledWithComments) {
+  TestServerOptions options;
+  options.routes.heartbeat_ms = 20;
+  TestServer server(options);
+  FakeScript slow = endless(200'000);
+  slow.endless = false;
+  slow.says = "a";
+  server.generator().set_script(slow);
+  LoopbackClient client(server.port());
+  client.send(post(kChatStream));
+  const net::Answer answer = client.receive();
+  EXPECT_THAT(answer.body, HasSubstr(": keep-alive\n\n"));
+  EXPECT_THAT(answer.body, HasSubstr("data: [DONE]"));
+}
+
+TEST(ServerBehaviour, IdAndCreatedStayTheSame) {
+  TestServer server;
+  FakeScript script;
+  script.says = "thought</think>answer";
+  server.generator().set_script(script);
+  const net::Answer answer = net::ask(server.port(), "POST", "/v1/chat/completions", kChatStream);
+  const size_t begin = answer.body.find("\"id\"");
+  const std::string common = answer.body.substr(begin, answer.body.find("\"model\"") - begin);
+  size_t chunks = 0;
+  for (size_t at = answer.body.find("\"id\""); at != std::string::npos;
+       at = answer.body.find("\"id\"", at + 1)) {
+    EXPECT_EQ(answer.body.substr(at, common.size()), common);
+    ++chunks;
+  }
+  EXPECT_GE(chunks, 10u);
+  EXPECT_FALSE(answer.header("X-Request-Id").empty());
+}
+
+TEST(ServerBehaviour, StoppingEndsStreamsWithAnError) {
+  TestServer server;
+  server.generator().set_script(endless(1000));
+  LoopbackClient streaming(server.port());
+  streaming.send(post(kChatStream));
+  LoopbackClient whole(server.port());
+  ASSERT_TRUE(wait_until([&] { return server.generator().load().running == 1; }));
+  whole.send(post(kChat));
+  ASSERT_TRUE(wait_until([&] { return server.generator().load().waiting == 1; }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  const int64_t start = base::monotonic_us();
+  server.server().stop(3000);
+  EXPECT_LT(base::monotonic_us() - start, 2'000'000);
+  const net::Answer stream = streaming.receive();
+  EXPECT_EQ(stream.status, 200u);
+  EXPECT_THAT(stream.body, HasSubstr("the server is shutting down"));
+  EXPECT_TRUE(stream.body.ends_with("data: [DONE]\n\n"));
+  EXPECT_EQ(whole.receive().status, 503u);
+}
+
+TEST(ServerBehaviour, TheSocketsRefusalsHaveTheApisShape) {
+  TestServerOptions options;
+  options.limits.body_bytes = 100;
+  TestServer server(options);
+  const net::Answer answer =
+      net::ask(server.port(), "POST", "/v1/completions", std::string(101, 'x'));
+  EXPECT_EQ(answer.status, 413u);
+  EXPECT_EQ(answer.header("Content-Type"), "application/json");
+  EXPECT_THAT(answer.body, HasSubstr(R"({"error":{"message":)"));
+}
+
+TEST(ServerBehaviour, AWellFormedBodyOfMalformedUtf8IsA400) {
+  TestServer server;
+  const net::Answer answer =
+      net::ask(server.port(), "POST", "/v1/completions", "{\"prompt\": \"\xff\xfe\"}");
+  EXPECT_EQ(answer.status, 400u);
+  EXPECT_THAT(answer.body, HasSubstr("UTF-8"));
+}
+
+TEST(ServerBehaviour, ManyRequestsTakeTurns) {
+  TestServer server;
+  FakeScript script;
+  script.says = "ok";
+  server.generator().set_script(script);
+  std::atomic<int> right{0};
+  std::vector<std::thread> clients;
+  for (int i = 0; i < 32; ++i) {
+    clients.emplace_back([&, i] {
+      const net::Answer answer =
+          net::ask(server.port(), "POST", "/v1/chat/completions", i % 2 == 0 ? kChat : kChatStream);
+      const char* text = i % 2 == 0 ? R"("reasoning_content":"ok")" : R"("reasoning_content":"k")";
+      if (answer.status == 200 && answer.body.find(text) != std::string::npos) ++right;
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  EXPECT_EQ(right, 32);
+}
+
+}  // namespace
+}  // namespace thimble::server
