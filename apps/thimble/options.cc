@@ -4,11 +4,13 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <cstdio>
+#include <limits>
 #include <sstream>
 
 #include "apps/thimble/commands.h"
-#include "base/check.h"
 #include "base/terminal.h"
 
 namespace thimble::app {
@@ -24,52 +26,70 @@ void require(CLI::Option* option, Need need) {
   if (need == Need::kRequired) option->required();
 }
 
-// CLI11 would read -1 as the largest number.
-std::string refuse_sign(const std::string& given) {
-  return given.starts_with('-') ? "expected a number from 0 on, not " + given : std::string();
+// The whole of `text` as a number; empty if it is none or does not fit. (CLI11 reads -1 and 2^64 as
+// the largest number.)
+template <class T>
+std::optional<T> parse_number(const std::string& text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  if (!std::isfinite(static_cast<double>(value))) return std::nullopt;
+  return value;
 }
 
 template <class T>
-void refuse_negative(CLI::Option* option) {
-  if constexpr (std::is_unsigned_v<T>) option->check(refuse_sign, "");
+std::string expectation() {
+  if constexpr (std::is_floating_point_v<T>) return "a number";
+  return fmt::format("a whole number from 0 to {}", std::numeric_limits<T>::max());
 }
 
-// `type` is what --help shows after the flag.
-template <class T>
-void add_value(CLI::App& app, const std::string& name, T& value, const std::string& help,
-               const char* type, Need need) {
-  CLI::Option* option = app.add_option(name, value, help)->type_name(type);
-  refuse_negative<T>(option);
-  if (need == Need::kRequired) {
-    option->required();
-  } else {
-    option->capture_default_str();
+// `Target` is T or an optional of it.
+template <class T, class Target>
+void add_number(CLI::App& app, const std::string& name, Target& target, const std::string& help,
+                Need need) {
+  const auto store = [&target](const std::string& text) {
+    const std::optional<T> number = parse_number<T>(text);
+    if (number) target = *number;
+  };
+  CLI::Option* option = app.add_option_function<std::string>(name, store, help);
+  option->type_name(std::is_floating_point_v<T> ? "X" : "N");
+  option->check(
+      [](const std::string& text) {
+        if (parse_number<T>(text)) return std::string();
+        return fmt::format("expected {}, not {}", expectation<T>(), text);
+      },
+      "");
+  require(option, need);
+  if constexpr (std::is_same_v<T, Target>) {
+    if (need == Need::kOptional) option->default_str(fmt::format("{}", target));
   }
 }
 
 }  // namespace
 
 void Options::add(const std::string& name, std::string& value, const std::string& help, Need need) {
-  add_value(impl_.app, name, value, help, "TEXT", need);
+  CLI::Option* option = impl_.app.add_option(name, value, help)->type_name("TEXT");
+  require(option, need);
+  if (!value.empty()) option->capture_default_str();
 }
 
 void Options::add(const std::string& name, Path& value, const std::string& help, Need need) {
-  CLI::Option* option = impl_.app.add_option_function<std::string>(
-      name, [&value](const std::string& text) { value = text; }, help);
+  const auto store = [&value](const std::string& text) { value = text; };
+  CLI::Option* option = impl_.app.add_option_function<std::string>(name, store, help);
   require(option->type_name("PATH"), need);
   if (!value.empty()) option->default_str(value.string());
 }
 
 void Options::add(const std::string& name, uint32_t& value, const std::string& help, Need need) {
-  add_value(impl_.app, name, value, help, "N", need);
+  add_number<uint32_t>(impl_.app, name, value, help, need);
 }
 
 void Options::add(const std::string& name, uint64_t& value, const std::string& help, Need need) {
-  add_value(impl_.app, name, value, help, "N", need);
+  add_number<uint64_t>(impl_.app, name, value, help, need);
 }
 
 void Options::add(const std::string& name, double& value, const std::string& help, Need need) {
-  add_value(impl_.app, name, value, help, "X", need);
+  add_number<double>(impl_.app, name, value, help, need);
 }
 
 void Options::add(const std::string& name, std::optional<std::string>& value,
@@ -79,16 +99,16 @@ void Options::add(const std::string& name, std::optional<std::string>& value,
 
 void Options::add(const std::string& name, std::optional<uint32_t>& value,
                   const std::string& help) {
-  refuse_negative<uint32_t>(impl_.app.add_option(name, value, help)->type_name("N"));
+  add_number<uint32_t>(impl_.app, name, value, help, Need::kOptional);
 }
 
 void Options::add(const std::string& name, std::optional<uint64_t>& value,
                   const std::string& help) {
-  refuse_negative<uint64_t>(impl_.app.add_option(name, value, help)->type_name("N"));
+  add_number<uint64_t>(impl_.app, name, value, help, Need::kOptional);
 }
 
 void Options::add(const std::string& name, std::optional<double>& value, const std::string& help) {
-  impl_.app.add_option(name, value, help)->type_name("X");
+  add_number<double>(impl_.app, name, value, help, Need::kOptional);
 }
 
 void Options::flag(const std::string& name, bool& value, const std::string& help) {
@@ -191,21 +211,20 @@ int report(const Error& error, std::string_view command) {
 int run_command_line(int argc, char** argv, const std::vector<Command>& commands) {
   CLI::App app("thimble runs models of the DeepSeek-V4.1-Flash architecture.", "thimble");
   app.set_version_flag("--version", "thimble " THIMBLE_VERSION);
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);
   app.footer(overview(commands));
   app.formatter(std::make_shared<OverviewFormatter>());
   std::function<Result<int>()> chosen;
   for (const Command& command : commands) add_command(app, command, chosen);
-  if (argc < 2) {
-    fmt::print(stderr, "{}", app.help());
-    return kExitUsage;
-  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kExitDone : kExitUsage;
   }
-  CHECK(chosen != nullptr);
+  if (!chosen) {
+    fmt::print(stderr, "{}", app.help());
+    return kExitUsage;
+  }
   const Result<int> status = chosen();
   return status ? *status : report(status.error(), app.get_subcommands().front()->get_name());
 }

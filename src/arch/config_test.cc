@@ -249,6 +249,16 @@ TEST(Config, CrossChecksEngramRows) {
   EXPECT_THAT(error_with("engram_vocab_size", 101), HasSubstr("engram_num_embeddings[0] is 434"));
   EXPECT_THAT(error_with("engram_layer_ids", {4, 1}), HasSubstr("engram_layer_ids[1] is 1"));
   EXPECT_EQ(error_with("engram_num_embeddings", {500, 700}), "accepted");
+  // As many lookups as the ranges allow would take minutes of primes before anything is refused.
+  Config many = *load_config(golden::path("t1_mini/model/config.json"));
+  many.num_hidden_layers = 1000;
+  many.compress_ratios.resize(1000, 1);
+  many.engram.n_heads = 64;
+  many.engram.max_ngram_size = 16;
+  many.engram.layer_ids.clear();
+  for (uint32_t layer = 0; layer < 1000; ++layer) many.engram.layer_ids.push_back(layer);
+  many.engram.num_embeddings.assign(1000, 1'000'000);
+  EXPECT_THAT(validate(many).error().describe(), HasSubstr("make 960000 lookups"));
 }
 
 TEST(Config, CrossChecksDraftVisionAndTokens) {

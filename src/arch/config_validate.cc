@@ -221,6 +221,13 @@ Result<void> check_engram(const Config& c) {
     return conflict("engram_compressed_vocab_size is {}; expected at most vocab_size, {}",
                     e.compressed_vocab_size, c.vocab_size);
   }
+  const uint64_t lookups = e.layer_ids.size() * uint64_t{e.lookups()};
+  if (lookups > kMaxLookups) {
+    return unsupported(
+        "engram_layer_ids, engram_max_ngram_size and engram_n_heads make {} lookups a token; at "
+        "most {} are supported",
+        lookups, kMaxLookups);
+  }
   const auto primes = engram_primes(e);
   for (size_t i = 0; i < primes.size(); ++i) {
     const uint64_t rows = engram_rows(primes[i]);

@@ -38,6 +38,7 @@ inline constexpr uint64_t kMaxAllExperts = 1 << 18;  // of all layers together
 inline constexpr uint64_t kMaxHeads = 1 << 12;
 inline constexpr uint64_t kMaxTokens = 1ULL << 40;
 inline constexpr uint64_t kMaxRows = 1ULL << 40;  // of an Engram table
+inline constexpr uint64_t kMaxLookups = 1 << 12;     // Engram's, of all layers together
 inline constexpr double kMaxReal = 1e30;
 
 template <class Config, class Visitor>
