@@ -137,8 +137,7 @@ Json take_value(Input& input) {
 }
 
 void edit(Json& object, Input& input) {
-  const size_t at = input.below(object.size());
-  auto item = object.begin() + static_cast<ptrdiff_t>(at);
+  auto item = std::next(object.begin(), static_cast<ptrdiff_t>(input.below(object.size())));
   if (item->is_object() && !item->empty()) return edit(*item, input);
   if (item->is_array() && !item->empty() && input.flag()) {
     (*item)[input.below(item->size())] = take_value(input);
