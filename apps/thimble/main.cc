@@ -8,5 +8,6 @@ int main(int argc, char** argv) {
                                {
                                    app::inspect_command(),
                                    app::init_command(),
+                                   app::logits_command(),
                                });
 }
