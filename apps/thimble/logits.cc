@@ -72,6 +72,12 @@ Result<void> check_flags(const LogitsFlags& flags) {
     return base::fail(ErrorCode::kInvalidArgument,
                       "--chunk cuts the engine's prefill; the reference takes the prompt whole");
   }
+  std::error_code ignored;
+  const Path parent = flags.out.has_parent_path() ? flags.out.parent_path() : Path(".");
+  if (!std::filesystem::is_directory(parent, ignored)) {  // before minutes of work, not after
+    return base::fail(ErrorCode::kNotFound, "--out {}: {} is not a directory", flags.out.string(),
+                      parent.string());
+  }
   if (flags.chunk == 0) {
     return base::fail(ErrorCode::kInvalidArgument, "--chunk is 0, expected at least 1");
   }
@@ -151,7 +157,7 @@ Command logits_command() {
   const auto flags = std::make_shared<LogitsFlags>();
   Command command;
   command.name = "logits";
-  command.summary = "run given token ids and write the logits of every position";
+  command.summary = "Run given token ids and write the logits of every position";
   command.details =
       "Teacher forcing, for comparison with other engines and with our own reference. Writes "
       "safetensors: logits F32 [N, vocab], and the decisions on the way: topk.L and "

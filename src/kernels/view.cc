@@ -16,9 +16,9 @@ WeightView WeightView::outputs(uint32_t begin, uint32_t count) const {
       view.codes += uint64_t{begin} * cols * 2;
       break;
     case WeightFormat::kFp8Block32:
-      CHECK_EQ(begin % 32, 0u);
       view.codes += uint64_t{begin} * cols;
-      view.scales += uint64_t{begin / 32} * (cols / 32);
+      view.scales += uint64_t{(block_row + begin) / 32} * (cols / 32);
+      view.block_row = (block_row + begin) % 32;
       break;
     case WeightFormat::kFp4Group32:
       view.codes += uint64_t{begin} * (cols / 2);

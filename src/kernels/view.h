@@ -40,8 +40,9 @@ struct WeightView {
   const std::byte* scales = nullptr;  // null for kF32 and kBF16
   uint32_t rows = 0;
   uint32_t cols = 0;
+  uint32_t block_row = 0;  // row 0's place in its 32-row block: a slice may begin inside one
 
-  // Outputs [begin, begin + count). REQUIRES: for kFp8Block32, begin is a multiple of 32.
+  // Outputs [begin, begin + count).
   WeightView outputs(uint32_t begin, uint32_t count) const;
 };
 

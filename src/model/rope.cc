@@ -50,6 +50,7 @@ void apply_yarn(const arch::YarnScaling& yarn, double base, uint32_t rope_dims,
 RopeFrequencies make_rope_frequencies(const arch::Config& config) {
   RopeFrequencies out;
   out.window = plain_frequencies(config.rope_theta, config.qk_rope_head_dim);
+  if (!config.has_global_cache()) return out;
   out.compressed = plain_frequencies(config.compress_rope_theta, config.qk_rope_head_dim);
   apply_yarn(config.yarn, config.compress_rope_theta, config.qk_rope_head_dim, out.compressed);
   return out;

@@ -98,19 +98,27 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-TEST_P(Forward, EveryCutGivesTheSameBits) {
+TEST_P(Forward, EveryRouteGivesTheSameBits) {
+  const uint64_t window = golden_.checkpoint.config().sliding_window;
   for (const Mode mode : {Mode::kExact, Mode::kNokvq, Mode::kFast}) {
     const auto model = make(mode);
     const auto whole = run(*model, {golden_.total});
-    for (const uint64_t chunk : {1, 2, 3, 5, 7, 8, 9, 16, 17, 33, 64}) {
+    for (const uint64_t chunk : {uint64_t{3}, uint64_t{9}, window}) {
       EXPECT_TRUE(same_bits(run(*model, {chunk}), whole)) << "chunk " << chunk;
     }
-    for (const uint64_t cut : {1, 2, 3, 7, 8, 9, 15, 16, 17, 33, 64}) {
-      EXPECT_TRUE(same_bits(run(*model, {golden_.total, cut}), whole)) << "decode from " << cut;
-    }
-    for (const uint32_t threads : {1U, 3U}) {
-      EXPECT_TRUE(same_bits(run(*model, {17, 50}, nullptr, threads), whole)) << threads;
-    }
+    EXPECT_TRUE(same_bits(run(*model, {golden_.total, 1}), whole)) << "token by token";
+    EXPECT_TRUE(same_bits(run(*model, {17, 150}, nullptr, 3), whole)) << "three threads";
+  }
+}
+
+// The same at every chunk size and every cut up to twice the window; label slow.
+TEST_P(Forward, SweepOfChunksAndCuts) {
+  const uint64_t window = golden_.checkpoint.config().sliding_window;
+  const auto model = make(Mode::kExact);
+  const auto whole = run(*model, {golden_.total});
+  for (uint64_t size = 1; size <= 2 * window + 2; ++size) {
+    EXPECT_TRUE(same_bits(run(*model, {size}), whole)) << "chunk " << size;
+    EXPECT_TRUE(same_bits(run(*model, {golden_.total, size}), whole)) << "decode from " << size;
   }
 }
 
