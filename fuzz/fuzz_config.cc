@@ -154,15 +154,10 @@ void edited_document(Json document, Input& input) {
   check_document(document.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
-}  // namespace
-}  // namespace thimble::arch
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace thimble::arch;
+void check_input(Input& input) {
   static const Json kReleased = Json::parse(to_json(released_config()));
   static const Json kNano = Json::parse(to_json(nano_config(270, 200)));
   static const Json kFlat = flat_document();
-  thimble::fuzz::Input input(data, size);
   switch (input.below(4)) {
     case 0:
       check_document(input.rest());
@@ -176,5 +171,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     default:
       edited_document(kFlat, input);
   }
+}
+
+}  // namespace
+}  // namespace thimble::arch
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  thimble::fuzz::Input input(data, size);
+  thimble::arch::check_input(input);
   return 0;
 }

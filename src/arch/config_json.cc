@@ -1,3 +1,4 @@
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "arch/config.h"
@@ -18,7 +19,7 @@ struct FieldWriter {
   }
   // Whole numbers without a fraction, as the published file writes its thetas.
   void field(Key key, double value, RealRange) {
-    if (value == static_cast<double>(static_cast<int64_t>(value)) && value >= 1000) {
+    if (value == std::floor(value) && value >= 1000 && value <= 1e15) {
       out[key.hf] = static_cast<int64_t>(value);
     } else {
       out[key.hf] = value;
@@ -39,12 +40,9 @@ Json text_json(const Config& c) {
   text["tie_word_embeddings"] = false;
   text["max_position_embeddings"] = c.max_position_embeddings;
   if (c.yarn.original_max_position_embeddings > 0) {
-    text["rope_scaling"] = {
-        {"rope_type", "yarn"},
-        {"factor", c.yarn.factor},
-        {"beta_fast", c.yarn.beta_fast},
-        {"beta_slow", c.yarn.beta_slow},
-        {"original_max_position_embeddings", c.yarn.original_max_position_embeddings}};
+    Json scaling = {{"rope_type", "yarn"}};
+    visit_yarn(c.yarn, FieldWriter{scaling});
+    text["rope_scaling"] = scaling;
   }
   text["n_shared_experts"] = c.n_shared_experts;
   text["scoring_func"] = "sqrtsoftplus";

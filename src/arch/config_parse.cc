@@ -30,14 +30,6 @@ void check_fixed_settings(FieldReader& text) {
   text.only_absent(same("rope_parameters"));
 }
 
-void read_yarn_numbers(FieldReader& scaling, YarnScaling& yarn) {
-  scaling.field({"factor", "rope_factor"}, yarn.factor, RealRange{1, 1e6});
-  scaling.field(same("beta_fast"), yarn.beta_fast, RealRange{1e-6, 1e6});
-  scaling.field(same("beta_slow"), yarn.beta_slow, RealRange{1e-6, 1e6});
-}
-
-constexpr IntRange kOriginalLength{0, 1ULL << 31};
-
 Result<void> read_nested_yarn(FieldReader& text, YarnScaling& yarn) {
   const Json* found = text.find(same("rope_scaling"));
   if (found == nullptr) return {};
@@ -51,16 +43,13 @@ Result<void> read_nested_yarn(FieldReader& text, YarnScaling& yarn) {
   scaling.only_absent(same("mscale"));
   scaling.only_absent(same("mscale_all_dim"));
   scaling.only_absent(same("attention_factor"));
-  read_yarn_numbers(scaling, yarn);
-  scaling.field(same("original_max_position_embeddings"), yarn.original_max_position_embeddings,
-                kOriginalLength);
+  visit_yarn(yarn, scaling);
   return scaling.result();
 }
 
+// Without a length the flat file has no YaRN, whatever else it says of it.
 void read_flat_yarn(FieldReader& text, YarnScaling& yarn) {
-  text.optional_field(same("original_seq_len"), yarn.original_max_position_embeddings,
-                      kOriginalLength);
-  if (yarn.original_max_position_embeddings > 0) read_yarn_numbers(text, yarn);
+  if (text.has(same("original_seq_len"))) visit_yarn(yarn, text);
 }
 
 // Everything the text model says, in either spelling.
@@ -83,11 +72,13 @@ Result<void> read_text(FieldReader& text, Spelling spelling, Config& config) {
   } else {
     THIMBLE_TRY(read_nested_yarn(text, config.yarn));
   }
+  if (config.yarn.original_max_position_embeddings == 0) config.yarn = {};
   const Key length{"max_position_embeddings", "max_seq_len"};
-  // The flat file leaves the length to the command line: as far as YaRN reaches.
+  // The flat file may leave the length to the command line: then it is as far as YaRN reaches.
   config.max_position_embeddings =
       static_cast<uint64_t>(config.yarn.factor * config.yarn.original_max_position_embeddings);
-  if (text.has(length) || spelling == Spelling::kHuggingFace) {
+  const bool derived = spelling == Spelling::kFlat && config.max_position_embeddings > 0;
+  if (text.has(length) || !derived) {
     text.field(length, config.max_position_embeddings, IntRange{1, kMaxTokens});
   }
   return text.result();

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "tests/golden/golden.h"
@@ -132,6 +133,47 @@ TEST(Config, FlatSpellingMeansTheSame) {
   json wrong = flat;
   wrong["dim"] = "wide";
   EXPECT_THAT(error_of(wrong.dump()), HasSubstr("dim is \"wide\""));
+}
+
+TEST(Config, FlatLengthIsSaidOrFollowsFromYarn) {
+  json flat = json::parse(to_json(released_config()))["text_config"];
+  // Enough of the flat names for a text model; the others are the same in both.
+  for (const auto& [hf, name] :
+       std::map<std::string, std::string>{{"hidden_size", "dim"},
+                                          {"moe_intermediate_size", "moe_inter_dim"},
+                                          {"num_hidden_layers", "n_layers"},
+                                          {"num_attention_heads", "n_heads"},
+                                          {"qk_rope_head_dim", "rope_head_dim"},
+                                          {"rms_norm_eps", "norm_eps"},
+                                          {"num_experts_per_tok", "n_activated_experts"},
+                                          {"routed_scaling_factor", "route_scale"},
+                                          {"sliding_window", "window_size"},
+                                          {"kv_source_layer_ids", "kv_source_layers"},
+                                          {"index_source_layer_ids", "index_source_layers"}}) {
+    flat[name] = flat[hf];
+  }
+  flat["engram_layer_ids"] = json::array();
+  flat.erase("model_type");
+  flat["compress_ratios"].erase(40);
+  flat["compress_ratios"].erase(40);
+  flat["compress_ratios"].erase(40);
+  flat.erase("max_position_embeddings");
+  EXPECT_THAT(error_of(flat.dump()), HasSubstr("max_seq_len is missing"));
+  flat["max_seq_len"] = 5000;
+  EXPECT_EQ(parse_config(flat.dump())->max_position_embeddings, 5000u);
+  EXPECT_EQ(parse_config(flat.dump())->yarn, YarnScaling{});
+}
+
+// Found by fuzzing: a scaling without a length is none, and huge numbers are written as they are.
+TEST(Config, OddNumbersSurviveARoundTrip) {
+  json document = valid();
+  document["text_config"]["rope_scaling"]["original_max_position_embeddings"] = 0;
+  document["text_config"]["swiglu_limit"] = 18446744073709551615ULL;
+  const auto config = parse_config(document.dump());
+  ASSERT_TRUE(config) << config.error().describe();
+  EXPECT_EQ(config->yarn, YarnScaling{});
+  EXPECT_EQ(*parse_config(to_json(*config)), *config);
+  EXPECT_THAT(error_with("max_position_embeddings", 0), HasSubstr("max_position_embeddings is 0"));
 }
 
 TEST(Config, NamesMissingAndMistypedKeys) {

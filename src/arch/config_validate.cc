@@ -43,6 +43,9 @@ struct RangeCheck {
 Result<void> check_ranges(const Config& config) {
   RangeCheck check;
   visit_backbone(config, check);
+  visit_yarn(config.yarn, check);
+  check.field({"max_position_embeddings", ""}, config.max_position_embeddings,
+              IntRange{1, kMaxTokens});
   if (config.has_global_cache()) visit_global_cache(config, check);
   if (config.candidate_source_layer_id) visit_candidates(config, check);
   if (!config.engram.layer_ids.empty()) visit_engram(config.engram, check);

@@ -226,6 +226,14 @@ Result<void> write_index(const Path& directory, const std::vector<Part>& shards,
   return base::write_file_atomic(directory / "model.safetensors.index.json", index.dump(1));
 }
 
+// Says so in the config itself, so that whatever serves the model can warn that its words are
+// noise.
+std::string marked_random(const std::string& config_json) {
+  auto json = nlohmann::ordered_json::parse(config_json);
+  json["thimble_random_weights"] = true;
+  return json.dump(2) + "\n";
+}
+
 }  // namespace
 
 Result<void> write_random_checkpoint(const Config& config, const Path& directory, uint64_t seed,
@@ -244,7 +252,7 @@ Result<void> write_random_checkpoint(const Config& config, const Path& directory
   for (size_t i = 0; i < shards.size(); ++i) {
     THIMBLE_TRY(write_shard(directory / names[i], shards[i], seed, on_bytes));
   }
-  return base::write_file_atomic(directory / "config.json", to_json(config));
+  return base::write_file_atomic(directory / "config.json", marked_random(to_json(config)));
 }
 
 }  // namespace thimble::arch

@@ -38,7 +38,7 @@ inline constexpr uint64_t kMaxAllExperts = 1 << 18;  // of all layers together
 inline constexpr uint64_t kMaxHeads = 1 << 12;
 inline constexpr uint64_t kMaxTokens = 1ULL << 40;
 inline constexpr uint64_t kMaxRows = 1ULL << 40;  // of an Engram table
-inline constexpr uint64_t kMaxLookups = 1 << 12;     // Engram's, of all layers together
+inline constexpr uint64_t kMaxLookups = 1 << 12;  // Engram's, of all layers together
 inline constexpr double kMaxReal = 1e30;
 
 template <class Config, class Visitor>
@@ -72,6 +72,16 @@ void visit_backbone(Config& c, Visitor&& v) {
   v.field(Key{"hc_mult", "hc_mult"}, c.hc_mult, IntRange{1, 16});
   v.field(Key{"hc_sinkhorn_iters", "hc_sinkhorn_iters"}, c.hc_sinkhorn_iters, IntRange{1, 1000});
   v.field(Key{"hc_eps", "hc_eps"}, c.hc_eps, RealRange{1e-30, 1});
+}
+
+// In text_config.rope_scaling, or beside the rest in the flat file.
+template <class Yarn, class Visitor>
+void visit_yarn(Yarn& y, Visitor&& v) {
+  v.field(Key{"factor", "rope_factor"}, y.factor, RealRange{1, 1e6});
+  v.field(Key{"beta_fast", "beta_fast"}, y.beta_fast, RealRange{1e-6, 1e6});
+  v.field(Key{"beta_slow", "beta_slow"}, y.beta_slow, RealRange{1e-6, 1e6});
+  v.field(Key{"original_max_position_embeddings", "original_seq_len"},
+          y.original_max_position_embeddings, IntRange{0, 1ULL << 31});
 }
 
 // Only where some layer has global KV.
