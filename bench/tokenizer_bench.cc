@@ -7,8 +7,8 @@
 // in processor time, which a busy machine disturbs least. bench/tokenizer_compare.mjs runs it
 // beside another implementation.
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
-#include <cstdlib>
 #include <ctime>
 #include <string>
 #include <string_view>
@@ -88,7 +88,12 @@ int main(int argc, char** argv) {
     std::fputs("usage: tokenizer_bench TOKENIZER.json TEXT [CHUNK_BYTES]\n", stderr);
     return 2;
   }
-  const long chunk = argc == 4 ? std::strtol(argv[3], nullptr, 10) : 64 << 10;
-  if (chunk <= 0) return 2;
-  return thimble::text::run(argv[1], argv[2], static_cast<size_t>(chunk));
+  size_t chunk_bytes = 64 << 10;
+  if (argc == 4) {
+    const std::string_view given = argv[3];
+    const auto [end, error] =
+        std::from_chars(given.data(), given.data() + given.size(), chunk_bytes);
+    if (error != std::errc() || end != given.data() + given.size() || chunk_bytes == 0) return 2;
+  }
+  return thimble::text::run(argv[1], argv[2], chunk_bytes);
 }

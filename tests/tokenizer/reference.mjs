@@ -4,8 +4,8 @@ export async function loadReference(file) {
   try {
     library = await import('@anush008/tokenizers');
   } catch (error) {
-    console.error(`${error.message}\nRun \`make deps-test\` first: it installs the npm packages of ` +
-                  'tests/tokenizer.');
+    console.error(`${error.message}\n` +
+                  'Run `make deps-test` first: it installs the npm packages of tests/tokenizer.');
     process.exit(1);
   }
   const tokenizer = library.Tokenizer.fromFile(file);
