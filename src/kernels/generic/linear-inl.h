@@ -42,7 +42,7 @@ struct Fp8Row {
   const std::byte* scales;
   Fp8Row(const WeightView& w, uint32_t row)
       : codes(w.codes + uint64_t{row} * w.cols),
-        scales(w.scales + uint64_t{row / 32} * (w.cols / 32)) {}
+        scales(w.scales + uint64_t{(w.block_row + row) / 32} * (w.cols / 32)) {}
   [[gnu::always_inline]] V at(uint32_t k) const {
     return V::load_e4m3(codes + k) *
            V::set(numeric::e8m0_to_float(static_cast<uint8_t>(scales[k / 32])));
@@ -235,13 +235,13 @@ inline void decode_columns(const Row& row, uint32_t begin, uint32_t end, float* 
 template <class V, class Row>
 inline void tiled_rows(const WeightView& weight, uint32_t begin, uint32_t end, Rows<const float> x,
                        Rows<float> y, float* scratch) {
-  float* partial = scratch + uint64_t{kLinearOutputs} * kLinearDepth;
+  float* partial = scratch + kLinearOutputs * kLinearStride;
   for (uint32_t o = begin; o < end; o += kLinearOutputs) {
     const uint32_t outputs = end - o < kLinearOutputs ? end - o : kLinearOutputs;
     for (uint32_t k = 0; k < weight.cols; k += kLinearDepth) {
       const uint32_t depth = weight.cols - k < kLinearDepth ? weight.cols - k : kLinearDepth;
       const uint32_t padded = (depth + 15) / 16 * 16;
-      const Rows<float> tile(scratch, outputs, depth, padded);
+      const Rows<float> tile(scratch, outputs, depth, kLinearStride);
       for (uint32_t i = 0; i < outputs; ++i) {
         if (padded != depth) V::zero().store(tile.row(i) + padded - 16);
         decode_columns<V>(Row(weight, o + i), k, k + depth, tile.row(i));

@@ -16,10 +16,12 @@ namespace thimble::kernels {
 
 // Scratch of one linear call, in floats: a decoded weight tile, then partial sums.
 inline constexpr uint32_t kLinearOutputs = 32;  // outputs decoded at a time
-inline constexpr uint32_t kLinearDepth = 1024;  // columns decoded at a time
+inline constexpr uint32_t kLinearDepth = 512;   // columns decoded at a time
 inline constexpr uint32_t kLinearRows = 64;     // rows of x in one call, at most
+// Rows of the weight tile do not begin a power of two apart: they would share cache sets.
+inline constexpr uint64_t kLinearStride = kLinearDepth + 16;
 inline constexpr uint64_t kLinearScratch =
-    uint64_t{kLinearOutputs} * (kLinearDepth + uint64_t{kLinearRows} * 16);
+    kLinearOutputs * (kLinearStride + uint64_t{kLinearRows} * 16);
 
 inline constexpr uint32_t kHcCopiesMax = 8;
 

@@ -1,0 +1,268 @@
+// Aim: the indexer scores and selects as backbone spec 6.3 to 6.5 says, ties to the lower index,
+// and the same on every instruction set, thread count and batch. Method: selection against a full
+// stable sort on scores full of ties; scores against double and against bits of the spelled-out
+// order; candidate rules on hand-made rows; a batch past one score buffer.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "kernels/internal/test_support.h"
+
+namespace thimble::kernels {
+namespace {
+
+using test::Bench;
+using test::kInf;
+using test::kNan;
+using test::same_bits;
+
+// The rule in slow words: sort by score descending, NaN last, index ascending.
+std::vector<int32_t> sorted_topk(const std::vector<float>& scores,
+                                 const std::vector<uint8_t>* allowed, uint32_t block,
+                                 uint32_t topk) {
+  std::vector<int32_t> order;
+  for (size_t i = 0; i < scores.size(); ++i) {
+    if (allowed == nullptr || (*allowed)[i / block] != 0) order.push_back(static_cast<int32_t>(i));
+  }
+  std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
+    if (std::isnan(scores[a]) || std::isnan(scores[b])) {
+      return !std::isnan(scores[a]) && std::isnan(scores[b]);
+    }
+    return scores[a] > scores[b];
+  });
+  order.resize(std::min<size_t>(order.size(), topk));
+  std::sort(order.begin(), order.end());
+  order.resize(topk, -1);
+  return order;
+}
+
+std::vector<float> tied_scores(base::SplitMix64& random, size_t n) {
+  const float odd[] = {0.0f, -0.0f, kInf, -kInf, kNan, 1e-45f, -1e-45f};
+  std::vector<float> scores(n);
+  for (float& s : scores) {
+    s = static_cast<float>(random.below(9)) * 0.25f - 1.0f;
+    if (random.below(10) == 0) s = static_cast<float>(random.normal());
+    if (random.below(12) == 0) s = odd[random.below(7)];
+  }
+  return scores;
+}
+
+TEST(SelectTopk, EqualsASort) {
+  base::SplitMix64 random(1);
+  for (size_t n : {0, 1, 2, 3, 7, 8, 9, 100, 1000}) {
+    for (uint32_t topk : {1, 2, 8, 64, 512}) {
+      const std::vector<float> scores = tied_scores(random, n);
+      std::vector<int32_t> selected(topk);
+      select_topk(scores, nullptr, 0, topk, selected.data());
+      EXPECT_EQ(selected, sorted_topk(scores, nullptr, 1, topk)) << n << " " << topk;
+      std::vector<uint8_t> allowed((n + 7) / 8);
+      for (uint8_t& a : allowed) a = random.below(2) == 0;
+      select_topk(scores, allowed.data(), 8, topk, selected.data());
+      EXPECT_EQ(selected, sorted_topk(scores, &allowed, 8, topk)) << n << " " << topk;
+    }
+  }
+}
+
+// F13: every score exactly zero, of either sign. The lowest entries win.
+TEST(SelectTopk, AllTied) {
+  std::vector<float> scores(600, 0.0f);
+  for (size_t i = 0; i < 600; i += 3) scores[i] = -0.0f;
+  std::vector<int32_t> selected(512), expected(512);
+  std::iota(expected.begin(), expected.end(), 0);
+  select_topk(scores, nullptr, 0, 512, selected.data());
+  EXPECT_EQ(selected, expected);
+}
+
+std::vector<uint8_t> blocks_of(const std::vector<float>& scores, uint32_t size, uint32_t keep) {
+  std::vector<uint8_t> blocks((scores.size() + size - 1) / size, 9);
+  select_blocks(scores, size, keep, blocks.data());
+  return blocks;
+}
+
+TEST(SelectBlocks, NewestAlwaysTakesASlot) {
+  // Three blocks of two and the newest with one entry, the worst score of all.
+  const std::vector<float> scores = {5, 0, 4, 0, 6, 0, -9};
+  EXPECT_EQ(blocks_of(scores, 2, 1), (std::vector<uint8_t>{0, 0, 0, 1}));
+  EXPECT_EQ(blocks_of(scores, 2, 2), (std::vector<uint8_t>{0, 0, 1, 1}));
+  EXPECT_EQ(blocks_of(scores, 2, 3), (std::vector<uint8_t>{1, 0, 1, 1}));
+  EXPECT_EQ(blocks_of(scores, 2, 9), (std::vector<uint8_t>{1, 1, 1, 1}));
+  // Spec 10.4: 17 entries in blocks of 8 force block 2.
+  EXPECT_EQ(blocks_of(std::vector<float>(17, 1.0f), 8, 1), (std::vector<uint8_t>{0, 0, 1}));
+}
+
+TEST(SelectBlocks, TiesAndMinusInfinity) {
+  EXPECT_EQ(blocks_of({1, 1, 1, 1, 1}, 1, 3), (std::vector<uint8_t>{1, 1, 0, 0, 1}));
+  EXPECT_EQ(blocks_of({0.0f, -0.0f, 0.0f, -1}, 1, 2), (std::vector<uint8_t>{1, 0, 0, 1}));
+  // Blocks without a finite score are dropped even when slots are left; the newest is not.
+  EXPECT_EQ(blocks_of({-kInf, 2, kNan, -kInf}, 1, 4), (std::vector<uint8_t>{0, 1, 0, 1}));
+  EXPECT_TRUE(blocks_of({}, 4, 4).empty());
+}
+
+// --- index_select over tiles.
+
+struct Keys {
+  TileFormat format;
+  uint32_t dims;
+  uint64_t entries;
+  std::vector<std::vector<std::byte>> pages;
+  std::vector<std::byte*> pointers;
+  PagedTiles view;
+
+  Keys(base::SplitMix64& random, TileFormat format_in, uint32_t dims_in, uint64_t n)
+      : format(format_in), dims(dims_in), entries(n) {
+    const uint32_t tiles_per_page = 3;
+    const uint32_t tile_bytes =
+        format == TileFormat::kFloat ? dims * 64 : dims * 8 + dims / 32 * 16;
+    const uint64_t tiles = (n + 15) / 16;
+    for (uint64_t p = 0; p * tiles_per_page < tiles; ++p) {
+      // Entries never written hold anything, NaN included.
+      pages.push_back(test::random_bytes(random, 3 + tiles_per_page * tile_bytes));
+    }
+    for (auto& page : pages) pointers.push_back(page.data());
+    view = {pointers.data(), 3, tiles_per_page, tile_bytes, dims, format};
+    for (uint64_t e = 0; e < n; ++e) {
+      write_tile_entry(format, test::normal_floats(random, dims), view.tile(e / 16), e % 16);
+    }
+  }
+
+  std::vector<float> row(uint64_t e) const {
+    std::vector<float> out(dims);
+    read_tile_entry(format, view.tile(e / 16), e % 16, out);
+    return out;
+  }
+};
+
+// Groups of 32 dimensions, then groups in order, then heads in order.
+float ordered_score(const std::vector<float>& q, const std::vector<float>& weights,
+                    const std::vector<float>& key) {
+  const size_t dims = key.size();
+  float score = 0;
+  for (size_t h = 0; h < weights.size(); ++h) {
+    float dot = 0;
+    for (size_t begin = 0; begin < dims; begin += 32) {
+      float part = 0;
+      for (size_t d = begin; d < std::min(dims, begin + 32); ++d) {
+        part = std::fma(q[h * dims + d], key[d], part);
+      }
+      dot += part;
+    }
+    score = std::fma(weights[h], dot > 0 ? dot : 0.0f, score);
+  }
+  return score;
+}
+
+TEST(IndexSelect, ScoresAreExactInBitsAndClose) {
+  base::SplitMix64 random(2);
+  for (uint32_t heads : {1, 3, 8, 12, 32}) {
+    for (uint32_t dims : {32, 48, 128}) {
+      for (TileFormat format : {TileFormat::kFloat, TileFormat::kMxfp4}) {
+        if (format == TileFormat::kMxfp4 && dims % 32 != 0) continue;
+        const Keys keys(random, format, dims, 53);
+        std::vector<float> q = test::normal_floats(random, heads * dims);
+        if (format == TileFormat::kMxfp4) round_mxfp4(q);
+        const std::vector<float> weights = test::normal_floats(random, heads);
+        test::with_each_table([&] {
+          Bench bench;
+          std::vector<float> scores(53);
+          std::vector<int32_t> selected(8);
+          const SelectJob job{q.data(), weights.data(), keys.view,       53,
+                              nullptr,  nullptr,        selected.data(), scores.data()};
+          index_select({&job, 1}, {heads, dims, 8, 0, 0}, bench);
+          for (uint64_t e = 0; e < 53; ++e) {
+            ASSERT_TRUE(same_bits(scores[e], ordered_score(q, weights, keys.row(e))));
+          }
+          EXPECT_EQ(selected, sorted_topk(scores, nullptr, 1, 8));
+        });
+      }
+    }
+  }
+}
+
+// F12: half of the heads have a negative dot product; each is rectified before its weight.
+TEST(IndexSelect, RectifiesEachHeadBeforeTheWeight) {
+  std::vector<std::byte> page(32 * 64);
+  std::byte* pointer = page.data();
+  const PagedTiles keys{&pointer, 0, 1, 32 * 64, 32, TileFormat::kFloat};
+  std::vector<float> key(32, 0.0f);
+  key[0] = 1.0f;
+  write_tile_entry(TileFormat::kFloat, key, keys.tile(0), 0);
+  std::vector<float> q(4 * 32, 0.0f);
+  const float dots[] = {2, -3, 5, -7};
+  for (int h = 0; h < 4; ++h) q[h * 32] = dots[h];
+  const std::vector<float> weights = {1, 10, -1, -10};
+  float score = 0;
+  int32_t selected = 7;
+  const SelectJob job{q.data(), weights.data(), keys, 1, nullptr, nullptr, &selected, &score};
+  Bench bench;
+  index_select({&job, 1}, {4, 32, 1, 0, 0}, bench);
+  EXPECT_EQ(score, 2.0f * 1 + 5.0f * -1);
+  EXPECT_EQ(selected, 0);
+}
+
+struct Picked {
+  std::vector<std::vector<int32_t>> selected;
+  std::vector<std::vector<uint8_t>> blocks;
+  bool operator==(const Picked&) const = default;
+};
+
+// A candidate source and a restricted layer, several queries with different reach.
+Picked pick(const Keys& keys, const std::vector<float>& q, const std::vector<float>& weights,
+            const std::vector<uint64_t>& visible, uint32_t threads) {
+  const SelectShape shape{4, keys.dims, 16, 4, 6};
+  const size_t n = visible.size();
+  Picked out;
+  out.selected.assign(2 * n, std::vector<int32_t>(shape.topk, -5));
+  for (uint64_t v : visible) out.blocks.emplace_back((v + 3) / 4 + 1, 9);
+  Bench bench(threads);
+  std::vector<SelectJob> jobs;
+  for (size_t i = 0; i < n; ++i) {
+    jobs.push_back({&q[i * 4 * keys.dims], &weights[i * 4], keys.view, visible[i], nullptr,
+                    out.blocks[i].data(), out.selected[i].data(), nullptr});
+  }
+  index_select(jobs, shape, bench);
+  for (size_t i = 0; i < n; ++i) {
+    jobs[i].allowed_blocks = out.blocks[i].data();
+    jobs[i].candidate_blocks = nullptr;
+    jobs[i].selected = out.selected[n + i].data();
+  }
+  index_select(jobs, shape, bench);
+  return out;
+}
+
+TEST(IndexSelect, CandidatesThreadsAndTables) {
+  base::SplitMix64 random(3);
+  const Keys keys(random, TileFormat::kMxfp4, 64, 700);
+  const std::vector<uint64_t> visible = {0, 1, 5, 16, 17, 24, 25, 300, 699, 700};
+  std::vector<float> q = test::normal_floats(random, visible.size() * 4 * 64);
+  round_mxfp4(q);
+  const std::vector<float> weights = test::normal_floats(random, visible.size() * 4);
+  const Picked expected = pick(keys, q, weights, visible, 1);
+  for (size_t i = 0; i < visible.size(); ++i) {
+    std::vector<float> scores;
+    for (uint64_t e = 0; e < visible[i]; ++e) {
+      scores.push_back(ordered_score({&q[i * 256], &q[i * 256] + 256},
+                                     {&weights[i * 4], &weights[i * 4] + 4}, keys.row(e)));
+    }
+    const std::vector<uint8_t>& blocks = expected.blocks[i];
+    EXPECT_EQ(blocks.back(), 9) << "wrote past the blocks of the visible entries";
+    EXPECT_EQ(std::vector<uint8_t>(blocks.begin(), blocks.end() - 1), blocks_of(scores, 4, 6));
+    // The source's own selection is not restricted; the later layer's is.
+    EXPECT_EQ(expected.selected[i], sorted_topk(scores, nullptr, 4, 16));
+    EXPECT_EQ(expected.selected[visible.size() + i], sorted_topk(scores, &blocks, 4, 16));
+  }
+  for (uint32_t threads : {2, 4}) EXPECT_EQ(pick(keys, q, weights, visible, threads), expected);
+  test::with_each_table([&] { EXPECT_EQ(pick(keys, q, weights, visible, 1), expected); });
+}
+
+TEST(IndexSelect, AllVisibleNeedsNoKeys) {
+  // With no more entries than topk nothing is read: the keys may not even be there.
+  std::vector<int32_t> selected(4);
+  const SelectJob job{nullptr, nullptr, {}, 3, nullptr, nullptr, selected.data(), nullptr};
+  Bench bench;
+  index_select({&job, 1}, {4, 32, 4, 0, 0}, bench);
+  EXPECT_EQ(selected, (std::vector<int32_t>{0, 1, 2, -1}));
+}
+
+}  // namespace
+}  // namespace thimble::kernels
