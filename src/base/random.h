@@ -1,5 +1,6 @@
 // Random numbers that replay from a seed.
 //
+// entropy_u64() alone does not replay: it is for names and seeds that nobody should guess.
 // SplitMix64 is a plain sequential stream for tests and initial weights. counter_uniform() is a
 // pure function of (seed, stream, counter): a sample does not depend on what else is running.
 #pragma once
@@ -33,6 +34,9 @@ class SplitMix64 {
  private:
   uint64_t state_;
 };
+
+// From the operating system.
+uint64_t entropy_u64();
 
 // Uniform in [0, 1), 53 bits, as a pure function of its arguments.
 constexpr double counter_uniform(uint64_t seed, uint64_t stream, uint64_t counter) {

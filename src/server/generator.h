@@ -28,7 +28,6 @@ struct ModelInfo {
   Result<text::SpecialTokens> chat_tokens;     // or why this tokenizer cannot chat
   std::optional<int32_t> bos;                  // what plain completions need
   std::optional<int32_t> eos;
-  std::vector<int32_t> masked_tokens;  // never sampled
 };
 
 // Fills in what follows from the tokenizer. REQUIRES: it outlives the result.

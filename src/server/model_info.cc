@@ -13,7 +13,6 @@ ModelInfo make_model_info(std::string name, uint64_t context_tokens,
   info.chat_tokens = text::resolve_chat_tokens(tokenizer);
   info.bos = tokenizer.find_added(text::kBosText);
   info.eos = tokenizer.find_added(text::kEosText);
-  info.masked_tokens = text::unsampled_tokens(tokenizer);
   return info;
 }
 

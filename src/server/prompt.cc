@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "server/internal/identity.h"
+#include "base/random.h"
 
 namespace thimble::server {
 namespace {
@@ -78,12 +78,11 @@ ApiResult<engine::GenerationRequest> generation_request(const Prompt& prompt,
   engine::GenerationRequest out;
   out.prompt = prompt.ids;
   out.sampling = fields.sampling;
-  out.sampling.seed = fields.seed ? *fields.seed : random_u64();
+  out.sampling.seed = fields.seed ? *fields.seed : base::entropy_u64();
   const uint64_t usual =
       prompt.starts_in_reasoning ? defaults.thinking_tokens : defaults.answer_tokens;
   out.max_tokens =
       fields.max_tokens ? *fields.max_tokens : static_cast<uint32_t>(std::min(usual, left));
-  out.masked_tokens = model.masked_tokens;
   if (model.eos) {
     (fields.ignore_eos ? out.masked_tokens : out.stop_tokens).push_back(*model.eos);
   }

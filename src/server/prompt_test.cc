@@ -4,8 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "text/byte_tokenizer.h"
 
 namespace thimble::server {
@@ -54,13 +52,17 @@ TEST_F(PromptTest, RequestsWithoutASeedGetDifferentOnes) {
   EXPECT_NE(request(1, 1)->sampling.seed, request(1, 1)->sampling.seed);
 }
 
-TEST_F(PromptTest, ImagePlaceholdersAreNeverSampled) {
-  const auto image = tokenizer_.find_added(text::kImageText);
-  const auto masked = request(1, 1)->masked_tokens;
-  if (image) {
-    EXPECT_NE(std::find(masked.begin(), masked.end(), *image), masked.end());
-  }
-  EXPECT_EQ(masked, text::unsampled_tokens(tokenizer_));
+TEST_F(PromptTest, TheEndOfSentenceStopsOrIsNeverSampled) {
+  Prompt prompt;
+  prompt.ids = {1};
+  GenerationFields fields;
+  const auto usual = generation_request(prompt, fields, model_, defaults_);
+  EXPECT_EQ(usual->stop_tokens, std::vector<int32_t>{*model_.eos});
+  EXPECT_TRUE(usual->masked_tokens.empty());
+  fields.ignore_eos = true;
+  const auto endless = generation_request(prompt, fields, model_, defaults_);
+  EXPECT_TRUE(endless->stop_tokens.empty());
+  EXPECT_EQ(endless->masked_tokens, std::vector<int32_t>{*model_.eos});
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ using nlohmann::json;
 std::vector<std::string> case_names() {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(THIMBLE_API_CASES)) {
-    if (entry.path().extension() == ".txt") names.push_back(entry.path().stem().string());
+    if (entry.path().extension() == ".http") names.push_back(entry.path().stem().string());
   }
   std::sort(names.begin(), names.end());
   return names;
@@ -177,7 +177,7 @@ class Runner {
 class ApiCase : public testing::TestWithParam<std::string> {};
 
 TEST_P(ApiCase, AnswersAsWritten) {
-  const auto sections = read_case(Path(THIMBLE_API_CASES) / (GetParam() + ".txt"));
+  const auto sections = read_case(Path(THIMBLE_API_CASES) / (GetParam() + ".http"));
   ASSERT_TRUE(sections) << sections.error().describe();
   Runner().run(*sections);
 }

@@ -1,0 +1,211 @@
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "apps/thimble/commands.h"
+#include "apps/thimble/stop_signals.h"
+#include "base/log.h"
+#include "base/terminal.h"
+#include "engine/engine.h"
+#include "server/api_server.h"
+#include "text/chat_format.h"
+#include "text/reasoning_effort.h"
+#include "web/assets.h"
+
+namespace thimble::app {
+namespace {
+
+constexpr uint32_t kGraceMs = 5000;  // for answers to leave once a signal came
+constexpr uint32_t kPortMax = 65535;
+
+struct ServeFlags {
+  Path model;
+  std::string host = "127.0.0.1";
+  uint32_t port = 8080;
+  uint32_t threads = 0;
+  uint64_t context = 0;
+  uint32_t queue = 64;
+  uint32_t connections = 1024;
+  std::string mode = "fast";
+  bool strict_model = false;
+  std::string api_key;
+  Path api_key_file;
+  std::string allow_origin;
+  std::string reasoning = "on";
+  std::string effort = "high";
+  std::string chat_encoding = "recipe";
+  std::optional<uint32_t> max_tokens_default;
+};
+
+Result<std::string> api_key(const ServeFlags& flags) {
+  if (flags.api_key_file.empty()) return flags.api_key;
+  std::string key = THIMBLE_TRY(base::read_file(flags.api_key_file, 4096));
+  while (!key.empty() && (key.back() == '\n' || key.back() == '\r')) key.pop_back();
+  if (key.empty()) {
+    return base::fail(ErrorCode::kInvalidArgument, "{} is empty, expected an API key",
+                      flags.api_key_file.string());
+  }
+  return key;
+}
+
+std::vector<std::string> comma_separated(const std::string& text) {
+  std::vector<std::string> parts;
+  size_t begin = 0;
+  while (begin < text.size()) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    if (end > begin) parts.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+const char* content_type(std::string_view path) {
+  if (path.ends_with(".js")) return "text/javascript; charset=utf-8";
+  if (path.ends_with(".css")) return "text/css; charset=utf-8";
+  return "text/html; charset=utf-8";
+}
+
+Result<server::RouteOptions> route_options(const ServeFlags& flags) {
+  server::RouteOptions routes;
+  if (flags.strict_model) routes.model_names = server::ModelNames::kStrict;
+  routes.api_key = THIMBLE_TRY(api_key(flags));
+  routes.allowed_origins = comma_separated(flags.allow_origin);
+  server::PromptDefaults& defaults = routes.defaults;
+  const auto effort = THIMBLE_TRY(base::in(text::parse_effort(flags.effort), "--effort"));
+  defaults.thinking = flags.reasoning == "on" && effort.thinking;
+  defaults.effort = effort.budget;
+  defaults.encoding = THIMBLE_TRY(text::parse_chat_encoding(flags.chat_encoding));
+  if (flags.max_tokens_default == 0) {
+    return base::fail(ErrorCode::kInvalidArgument,
+                      "--max-tokens-default is 0, expected at least 1");
+  }
+  if (flags.max_tokens_default) {
+    defaults.answer_tokens = *flags.max_tokens_default;
+    defaults.thinking_tokens = *flags.max_tokens_default;
+  }
+  routes.fingerprint = fmt::format("thimble-{}-{}", THIMBLE_VERSION, flags.mode);
+  for (const web::Asset& asset : web::assets()) {
+    routes.files.push_back({std::string(asset.path), content_type(asset.path), asset.bytes});
+  }
+  return routes;
+}
+
+Result<std::unique_ptr<server::ApiServer>> listen(const ServeFlags& flags) {
+  if (flags.port > kPortMax) {
+    return base::fail(ErrorCode::kInvalidArgument, "--port is {}, expected 0 to {}", flags.port,
+                      kPortMax);
+  }
+  server::ApiServerOptions options;
+  options.http.host = flags.host;
+  options.http.port = static_cast<uint16_t>(flags.port);
+  options.http.limits.connections = std::max(flags.connections, 1U);
+  return server::ApiServer::listen(std::move(options));
+}
+
+Result<std::unique_ptr<engine::Engine>> open_engine(const ServeFlags& flags) {
+  engine::EngineOptions options;
+  options.model_dir = flags.model;
+  options.mode = flags.mode == "exact"   ? model::Mode::kExact
+                 : flags.mode == "nokvq" ? model::Mode::kNokvq
+                                         : model::Mode::kFast;
+  options.threads = flags.threads;
+  options.queue_requests_max = flags.queue;
+  options.context_tokens = flags.context;
+  auto engine = THIMBLE_TRY(engine::Engine::open(options));
+  if (engine->tokenizer() == nullptr) {
+    return base::fail(ErrorCode::kNotFound, "{} has no tokenizer.json, so it can answer nobody",
+                      flags.model.string());
+  }
+  return engine;
+}
+
+// `thimble init` marks what it makes.
+bool has_random_weights(const Path& model_dir) {
+  const auto config = base::read_file(model_dir / "config.json");
+  if (!config) return false;
+  const auto json = nlohmann::json::parse(*config, nullptr, false);
+  return json.is_object() && json.value("thimble_random_weights", nlohmann::json()) == true;
+}
+
+void print_start(const ServeFlags& flags, const engine::Engine& engine, bool random_weights) {
+  fmt::print(stderr, "{}", engine::to_text(engine.plan()));
+  if (random_weights) {
+    fmt::print(stderr, "{}\n",
+               base::styled(base::Stream::kErr, base::Style::kYellow,
+                            "This model's weights are random: its words are noise."));
+  }
+  if (!engine.chat_tokens()) {
+    fmt::print(stderr, "This model completes text but cannot chat: {}\n",
+               engine.chat_tokens().error().describe());
+  }
+  const bool local =
+      flags.host == "localhost" || flags.host == "::1" || flags.host.starts_with("127.");
+  if (!local && flags.api_key.empty() && flags.api_key_file.empty()) {
+    base::log_warn("anyone who reaches this address can use the model",
+                   {{"host", flags.host}, {"advice", "--api-key-file"}});
+  }
+}
+
+Result<int> run_serve(const ServeFlags& flags) {
+  StopSignals signals;
+  const auto routes = THIMBLE_TRY(route_options(flags));
+  const auto server = THIMBLE_TRY(listen(flags));
+  const auto engine = THIMBLE_TRY(open_engine(flags));
+
+  server::ModelInfo info =
+      server::make_model_info(engine->model_name(), engine->context_tokens(), *engine->tokenizer());
+  info.random_weights = has_random_weights(flags.model);
+  print_start(flags, *engine, info.random_weights);
+  const auto generator = server::make_engine_generator(*engine, std::move(info));
+  server->start(*generator, routes);
+  fmt::print("{} at {}\n", engine->model_name(), server->url());
+  std::fflush(stdout);
+
+  signals.wait();
+  base::log_info("stopping", {{"grace_ms", kGraceMs}});
+  server->stop(kGraceMs);
+  return kExitDone;
+}
+
+void describe(ServeFlags& flags, Options& options) {
+  options.add("--model", flags.model, "directory of the model", Need::kRequired);
+  options.add("--port", flags.port, "0: any free one");
+  options.add("--host", flags.host, "address to listen on; 0.0.0.0 for all");
+  options.add("--threads", flags.threads, "compute threads; 0: one per CPU");
+  options.add("--context", flags.context,
+              "longest prompt and answer; 0: what model and memory allow");
+  options.add("--queue", flags.queue, "requests that may wait");
+  options.add("--connections", flags.connections, "clients at once");
+  options.choice("--mode", flags.mode, {"fast", "exact", "nokvq"}, "arithmetic (docs/numerics.md)");
+  options.flag("--strict-model", flags.strict_model, "answer 404 to other model names");
+  options.add("--api-key", flags.api_key, "ask clients for this key");
+  options.add("--api-key-file", flags.api_key_file, "the same, from a file others cannot see");
+  options.exclusive({"--api-key", "--api-key-file"});
+  options.add("--allow-origin", flags.allow_origin,
+              "pages from elsewhere that may call: origins with commas between, or *");
+  options.choice("--reasoning", flags.reasoning, {"on", "off"}, "for requests that do not say");
+  options.add("--effort", flags.effort, "the same: a name such as high, or 1 to 100");
+  options.choice("--chat-encoding", flags.chat_encoding, {"recipe", "ref"},
+                 "how conversations become prompts");
+  options.add("--max-tokens-default", flags.max_tokens_default,
+              "for requests that do not say (8192, with reasoning 65536, or what fits)");
+}
+
+}  // namespace
+
+Command serve_command() {
+  auto flags = std::make_shared<ServeFlags>();
+  return {.name = "serve",
+          .summary = "Answer OpenAI clients over HTTP, and a chat page",
+          .details =
+              "Loads the model, prints what it takes and listens until Ctrl-C. The page is at /, "
+              "the API at /v1 (docs/serving.md).",
+          .examples = {{"thimble serve --model models/nano --port 8080", ""},
+                       {"thimble serve --model DIR --host 0.0.0.0 --api-key-file key", ""}},
+          .describe = [flags](Options& options) { describe(*flags, options); },
+          .run = [flags] { return run_serve(*flags); }};
+}
+
+}  // namespace thimble::app

@@ -1,0 +1,21 @@
+#!/bin/sh
+# run.sh THIMBLE_BINARY FILE.test.mjs: one end-to-end test with the real binary.
+#
+# What is missing is an error, not a skipped test.
+set -eu
+
+missing() {
+  echo "e2e: $1 is missing; \`make deps-test\` installs it" >&2
+  exit 1
+}
+
+cd "$(dirname "$0")"
+command -v node >/dev/null 2>&1 || missing 'Node.js'
+[ -d node_modules/openai ] && [ -d node_modules/playwright-core ] || missing tests/e2e/node_modules
+for name in chromium chromium-browser google-chrome; do
+  if [ -z "${CHROMIUM:-}" ]; then CHROMIUM=$(command -v "$name" || true); fi
+done
+[ -n "$CHROMIUM" ] || missing Chromium
+[ -x "$1" ] || { echo "e2e: no binary at $1" >&2; exit 1; }
+export CHROMIUM THIMBLE="$1"
+exec node --test "$2"

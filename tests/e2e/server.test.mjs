@@ -1,0 +1,112 @@
+// Aim: what clients see of the process: the raw stream, flags, stopping. Method: fetch against the
+// real binary with a random model.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import OpenAI from 'openai';
+import { Server } from './thimble.mjs';
+
+const chat = { messages: [{ role: 'user', content: 'Hi' }], max_tokens: 30, ignore_eos: true };
+
+// The rules a client may lean on, event by event.
+function checkStream(text, { usage }) {
+  assert.ok(text.endsWith('data: [DONE]\n\n'));
+  const events = text.split('\n\n').filter((part) => part.startsWith('data: '))
+    .map((part) => part.slice(6));
+  assert.equal(events.pop(), '[DONE]');
+  const chunks = events.map((event) => JSON.parse(event));
+  if (usage) {
+    const last = chunks.pop();
+    assert.deepEqual(last.choices, []);
+    assert.ok(last.usage.total_tokens > 0);
+  }
+  chunks.forEach((chunk, index) => {
+    assert.equal(chunk.object, 'chat.completion.chunk');
+    assert.equal(chunk.id, chunks[0].id);
+    assert.equal(chunk.created, chunks[0].created);
+    assert.equal(chunk.choices.length, 1);
+    const { delta, finish_reason: reason } = chunk.choices[0];
+    assert.equal(typeof delta, 'object');
+    assert.equal('role' in delta, index === 0);
+    assert.equal(reason !== null, index === chunks.length - 1);
+    assert.equal(chunk.usage ?? null, null);
+    if (index > 0 && reason === null) {
+      assert.ok((delta.content ?? '') + (delta.reasoning_content ?? '') !== '', 'an empty delta');
+    }
+  });
+}
+
+test('the raw stream keeps the rules', async () => {
+  const server = await Server.start();
+  for (const usage of [false, true]) {
+    const options = usage ? { stream_options: { include_usage: true } } : {};
+    const response = await server.post('/v1/chat/completions',
+      { ...chat, stream: true, ...options });
+    assert.equal(response.headers.get('content-type'), 'text/event-stream');
+    checkStream(await response.text(), { usage });
+  }
+  assert.equal(await server.stop(), 0);
+  const lines = server.log.split('\n').filter((line) => line.includes(' request '));
+  assert.equal(lines.length, 2, 'one log line a request');
+  assert.match(lines[0], /status=200 outcome=length prompt_tokens=\d+ completion_tokens=30/);
+  assert.ok(!server.log.includes('Hi'), 'what people write is not logged');
+  assert.match(server.log, /noise/, 'a random model is announced');
+});
+
+test('keys, strict names and defaults are honoured', async () => {
+  const server = await Server.start('--api-key', 'sesame', '--strict-model', '--reasoning', 'off',
+    '--max-tokens-default', '3');
+  const client = (apiKey) =>
+    new OpenAI({ baseURL: `${server.url}/v1`, apiKey, maxRetries: 0 });
+  await assert.rejects(client('wrong').models.list(), OpenAI.AuthenticationError);
+  const create = (model) => client('sesame').chat.completions.create({
+    model, messages: chat.messages, ignore_eos: true,
+  });
+  await assert.rejects(create('gpt-4o'), OpenAI.NotFoundError);
+  const answer = await create('nano');
+  assert.equal(answer.usage.completion_tokens, 3);
+  assert.equal(answer.choices[0].message.reasoning_content, undefined);
+  assert.equal((await server.health()).status, 'ok');
+  assert.equal(await server.stop(), 0);
+});
+
+test('a signal ends running streams and the process ends well', async () => {
+  const server = await Server.start();
+  const response = await server.post('/v1/chat/completions',
+    { ...chat, max_tokens: 20_000, stream: true });
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let text = (await reader.read()).value;
+  const stopping = server.stop();
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) break;
+    text += value;
+  }
+  assert.match(text, /data: \{"error":\{"message":"the server is shutting down"/);
+  assert.ok(text.endsWith('data: [DONE]\n\n'));
+  assert.equal(await stopping, 0);
+});
+
+test('a busy port is an error that names it', async () => {
+  const server = await Server.start();
+  const port = new URL(server.url).port;
+  await assert.rejects(Server.start('--port', port), new RegExp(`port ${port}.*in use`, 's'));
+  assert.equal(await server.stop(), 0);
+});
+
+test('a full queue says when to come back', async () => {
+  const server = await Server.start('--queue', '1');
+  const long = { ...chat, max_tokens: 20_000, stream: true };
+  const controller = new AbortController();
+  const first = await server.post('/v1/chat/completions', long, { signal: controller.signal });
+  await first.body.getReader().read();
+  const second = server.post('/v1/chat/completions', long, { signal: controller.signal });
+  second.catch(() => {});
+  while ((await server.health()).requests.waiting !== 1);
+  const third = await server.post('/v1/chat/completions', chat);
+  assert.equal(third.status, 429);
+  assert.ok(Number(third.headers.get('retry-after')) >= 1);
+  controller.abort();
+  assert.ok(await server.becomesIdle());
+  assert.equal((await server.post('/v1/chat/completions', chat)).status, 200);
+  assert.equal(await server.stop(), 0);
+});
