@@ -22,6 +22,12 @@ TEST(TokenMap, GoldenKeys) {
   }
 }
 
+TEST(TokenMap, MarksOfAllThreeKindsGo) {
+  EXPECT_EQ(*token_key("e\u0301"), "e");            // Mn
+  EXPECT_EQ(*token_key("\u0915\u093E"), "\u0915");  // Mc
+  EXPECT_EQ(*token_key("a\u20DD"), "a");            // Me
+}
+
 TEST(TokenMap, ClassesByFirstAppearance) {
   SmallTokenizer small;
   small.merges = {{"\xC2", "\xA1"}, {" ", "a"}, {"A", "a"}, {" ", " "}};

@@ -17,6 +17,9 @@ namespace {
 
 constexpr uint64_t kFileBytesMax = 256ULL << 20;
 
+// Scratch that served a longer text is freed, so that one request does not pin its memory.
+constexpr size_t kPooledTextBytesMax = 4 << 20;
+
 struct Scratch {
   RegexSplitter::Scratch splitter;
   Bpe::Scratch bpe;
@@ -141,7 +144,7 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text, AddedTokens added)
     }
   }
   impl_->encode_plain(text.substr(begin), *scratch, ids);
-  impl_->pool.release(std::move(scratch));
+  if (text.size() <= kPooledTextBytesMax) impl_->pool.release(std::move(scratch));
   return ids;
 }
 
