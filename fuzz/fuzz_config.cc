@@ -51,7 +51,7 @@ void check_bytes(const Config& config) {
 void check_table(const Config& config) {
   const uint64_t experts = uint64_t{config.num_hidden_layers} * config.n_routed_experts +
                            uint64_t{config.draft.num_layers} * config.draft.n_routed_experts;
-  if (experts > 20'000) return;  // larger tables only take longer
+  if (experts > 300) return;  // larger tables only take longer
   std::set<std::string> names;
   for (const ExpectedTensor& tensor : expected_tensors(config)) {
     CHECK(names.insert(tensor.name).second);
