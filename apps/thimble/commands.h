@@ -37,6 +37,9 @@ struct Command {
 Command inspect_command();
 Command init_command();
 Command logits_command();
+Command generate_command();
+Command chat_command();
+Command serve_command();
 
 // Parses the command line, runs one command, prints its error: all of main() but the list.
 int run_command_line(int argc, char** argv, const std::vector<Command>& commands);

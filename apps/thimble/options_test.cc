@@ -94,7 +94,7 @@ TEST(Options, RefusesNonsenseBeforeRunning) {
                                                        {"m", "--big", "1.5"},
                                                        {"m", "--big", "12x"},
                                                        {"m", "--real", "wide"},
-      {"m", "--real", "nan"},
+                                                       {"m", "--real", "nan"},
                                                        {"m", "--prompt", "a", "--chat", "b"},
                                                        {"m", "--unknown"},
                                                        {"m", "another"},

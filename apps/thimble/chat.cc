@@ -1,0 +1,216 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <memory>
+#include <random>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "apps/thimble/commands.h"
+#include "apps/thimble/console_answer.h"
+#include "apps/thimble/generation_flags.h"
+#include "apps/thimble/line_editor.h"
+#include "base/env.h"
+#include "base/terminal.h"
+
+namespace thimble::app {
+namespace {
+
+// Longest answers unless --max-tokens says otherwise: chat-format spec section 10.
+constexpr uint32_t kUsualTokens = 8192;
+constexpr uint32_t kUsualTokensThinking = 65'536;
+
+constexpr std::string_view kHelp =
+    "/help             this list\n"
+    "/reset            forget the conversation\n"
+    "/system TEXT      tell the model something before it; without TEXT: nothing\n"
+    "/effort LEVEL     reason first: low, medium, high, max, 1 to 100; none: answer at once\n"
+    "/quit             leave, as Ctrl-D does\n"
+    "Ctrl-C ends an answer. A line that ends in \\ goes on in the next; a message that begins "
+    "with\n"
+    "a slash is typed with two.\n";
+
+struct ChatCommandFlags {
+  EngineFlags engine;
+  SamplingFlags sampling;
+  ChatFlags chat;
+};
+
+uint64_t random_seed() {
+  std::random_device device;
+  return (uint64_t{device()} << 32) | device();
+}
+
+void note(std::string_view text) {
+  fmt::print(stderr, "{}\n", base::styled(base::Stream::kErr, base::Style::kDim, text));
+}
+
+// A conversation and what shapes it.
+class Session {
+ public:
+  Session(const ChatCommandFlags& flags, engine::Engine& engine, text::ChatOptions options,
+          const text::SpecialTokens& tokens)
+      : flags_(flags),
+        engine_(engine),
+        options_(options),
+        tokens_(tokens),
+        system_(flags.chat.system),
+        seed_(flags.sampling.seed.value_or(random_seed())) {}
+
+  // Answers one message; on an error the conversation is as it was.
+  Result<ConsoleAnswer> answer(const std::string& message);
+
+  void reset() { turns_.clear(); }
+  void set_system(std::string text) { system_ = std::move(text); }
+  void set_effort(const text::ReasoningEffort& effort) { options_.effort = effort; }
+
+ private:
+  Result<engine::GenerationRequest> request(engine::TextStreamOptions& reading) const;
+
+  const ChatCommandFlags& flags_;
+  engine::Engine& engine_;
+  text::ChatOptions options_;
+  const text::SpecialTokens tokens_;
+  std::string system_;
+  std::vector<text::ChatMessage> turns_;
+  uint64_t seed_;  // of the next answer
+};
+
+Result<engine::GenerationRequest> Session::request(engine::TextStreamOptions& reading) const {
+  std::vector<text::ChatMessage> messages;
+  if (!system_.empty()) messages.push_back(text::make_message(text::Role::kSystem, system_));
+  messages.insert(messages.end(), turns_.begin(), turns_.end());
+  const auto prompt = THIMBLE_TRY(text::render_chat(messages, options_, tokens_));
+  reading.starts_in_reasoning = prompt.opens_in_reasoning;
+  reading.think_close = tokens_.think_close;
+  engine::GenerationRequest request = make_request(flags_.sampling, seed_);
+  request.sampling.seed = seed_;
+  request.prompt = text::encode_prompt(prompt, *engine_.tokenizer());
+  request.stop_tokens = {tokens_.eos};
+  const uint32_t usual = options_.effort.thinking ? kUsualTokensThinking : kUsualTokens;
+  THIMBLE_TRY(limit_answer(request, flags_.sampling, usual, engine_.context_tokens()));
+  return request;
+}
+
+Result<ConsoleAnswer> Session::answer(const std::string& message) {
+  turns_.push_back(text::make_message(text::Role::kUser, message));
+  engine::TextStreamOptions reading;
+  auto asked = request(reading);
+  auto answer = asked ? run_on_console(engine_, std::move(*asked), reading)
+                      : Result<ConsoleAnswer>(tl::unexpected(asked.error()));
+  if (!answer) {
+    turns_.pop_back();
+    return answer;
+  }
+  ++seed_;
+  // What was shown is what was said, an interrupted answer too.
+  turns_.push_back(text::make_message(text::Role::kAssistant, answer->content, answer->reasoning));
+  return answer;
+}
+
+// The name after the slash and the rest of the line, without the blanks between them.
+std::pair<std::string_view, std::string_view> split_command(std::string_view line) {
+  const size_t end = std::min(line.find_first_of(" \t\n"), line.size());
+  std::string_view rest = line.substr(end);
+  rest.remove_prefix(std::min(rest.find_first_not_of(" \t\n"), rest.size()));
+  while (!rest.empty() && (rest.back() == ' ' || rest.back() == '\t')) rest.remove_suffix(1);
+  return {line.substr(1, end - 1), rest};
+}
+
+enum class Next { kGoOn, kQuit };
+
+Result<Next> run_command(std::string_view line, Session& session) {
+  const auto [name, rest] = split_command(line);
+  if (name == "quit" || name == "exit") return Next::kQuit;
+  if (name == "help") {
+    fmt::print(stderr, "{}", kHelp);
+  } else if (name == "reset") {
+    session.reset();
+    note("The conversation is forgotten.");
+  } else if (name == "system") {
+    session.set_system(std::string(rest));
+    note(rest.empty() ? "No system text." : "System text set.");
+  } else if (name == "effort") {
+    const auto effort = THIMBLE_TRY(base::in(text::parse_effort(rest), "/effort"));
+    session.set_effort(effort);
+    note(effort.thinking ? fmt::format("Reasons first, effort {}.", effort.budget)
+                         : std::string("Answers at once."));
+  } else {
+    return base::fail(ErrorCode::kInvalidArgument,
+                      "/{} is no command; /help lists them, // begins a message with a slash",
+                      name);
+  }
+  return Next::kGoOn;
+}
+
+Result<Next> run_message(const std::string& message, const ChatCommandFlags& flags,
+                         Session& session) {
+  const ConsoleAnswer answer = THIMBLE_TRY(session.answer(message));
+  if (!answer.content.ends_with('\n')) std::fputs("\n", stdout);
+  std::fflush(stdout);
+  if (answer.signal == SIGTERM) return Next::kQuit;
+  if (answer.signal != 0 || flags.engine.verbose) note(summary(answer));
+  return Next::kGoOn;
+}
+
+// Of one line from the user; blank ones mean nothing.
+Result<Next> run_line(std::string line, const ChatCommandFlags& flags, Session& session) {
+  const size_t first = line.find_first_not_of(" \t\n");
+  if (first == std::string::npos) return Next::kGoOn;
+  if (line[first] != '/') return run_message(line, flags, session);
+  line.erase(0, first);
+  if (line.starts_with("//")) return run_message(line.substr(1), flags, session);
+  return run_command(line, session);
+}
+
+Result<int> run_chat(const ChatCommandFlags& flags) {
+  const auto options = THIMBLE_TRY(chat_options(flags.chat));
+  const auto engine = THIMBLE_TRY(open_engine(flags.engine));
+  const auto tokens = THIMBLE_TRY(base::in(engine->chat_tokens(), flags.engine.model.string()));
+  Session session(flags, *engine, options, tokens);
+  LineEditor editor(Path(base::env_home()) / "chat_history");
+  if (editor.interactive()) {
+    note(fmt::format("{}. /help lists the commands, Ctrl-D leaves.", engine->model_name()));
+  }
+  while (true) {
+    std::string line;
+    const LineEditor::Event event = editor.read(line);
+    if (event == LineEditor::Event::kEnd) return kExitDone;
+    if (event == LineEditor::Event::kInterrupt) continue;
+    const Result<Next> next = run_line(std::move(line), flags, session);
+    if (next == Next::kQuit) return kExitDone;
+    if (next) continue;
+    if (!editor.interactive()) return tl::unexpected(next.error());
+    fmt::print(stderr, "{}\n",
+               base::styled(base::Stream::kErr, base::Style::kRed, next.error().describe()));
+  }
+}
+
+void describe(ChatCommandFlags& flags, Options& options) {
+  describe(flags.engine, options);
+  describe(flags.sampling, options);
+  describe(flags.chat, options);
+}
+
+}  // namespace
+
+Command chat_command() {
+  auto flags = std::make_shared<ChatCommandFlags>();
+  return {.name = "chat",
+          .summary = "Talk with a model in the terminal",
+          .details =
+              "Answers go to standard output as they are made, everything else to standard error. "
+              "From a pipe each line is a message, and nothing but the answers is shown. Reasoning "
+              "is on when --effort is given.",
+          .examples = {{"thimble chat --model DIR", ""},
+                       {"thimble chat --model DIR --effort high --system 'Be brief.'", ""},
+                       {"thimble chat --model DIR < questions.txt > answers.txt", ""}},
+          .describe = [flags](Options& options) { describe(*flags, options); },
+          .run = [flags] { return run_chat(*flags); }};
+}
+
+}  // namespace thimble::app

@@ -1,0 +1,198 @@
+// Aim: `chat` answers turn by turn from a pipe or a terminal, keeps pasted lines together, and
+// Ctrl-C ends an answer but not the session. Method: the command in a child process, behind a pipe
+// and behind a pseudo-terminal that types.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <pty.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+
+#include "apps/thimble/testing.h"
+
+namespace thimble::app {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+std::vector<std::string> chat(std::vector<std::string> words) {
+  std::vector<std::string> all = {"chat",   "--model", nano_model().string(), "--threads", "1",
+                                  "--seed", "3"};
+  all.insert(all.end(), words.begin(), words.end());
+  return all;
+}
+
+TEST(Chat, FromAPipeEachLineIsAMessage) {
+  Child two(chat({"--max-tokens", "8", "--verbose"}), "hello\n\nagain\n");
+  EXPECT_EQ(two.wait(), 0);
+  EXPECT_EQ(std::count(two.out().begin(), two.out().end(), '\n') >= 2, true);
+  EXPECT_THAT(two.out(), Not(HasSubstr("> ")));
+  // The second prompt holds the first turn: header 5, text 5, answer 8 or fewer and EOS, 7 more.
+  EXPECT_THAT(two.err(), HasSubstr("9 prompt tokens"));
+  EXPECT_THAT(two.err(), Not(HasSubstr("/help")));
+}
+
+TEST(Chat, GivesTheAnswersThatGenerateGives) {
+  Child one(chat({"--max-tokens", "8"}), "hello\n");
+  EXPECT_EQ(one.wait(), 0);
+  Child generated({"generate", "--model", nano_model().string(), "--chat", "hello", "--max-tokens",
+                   "8", "--seed", "3"});
+  EXPECT_EQ(generated.wait(), 0);
+  EXPECT_EQ(one.out(), generated.out() + (generated.out().ends_with('\n') ? "" : "\n"));
+}
+
+TEST(Chat, CommandsWorkFromAPipe) {
+  Child child(chat({"--max-tokens", "4", "--verbose"}),
+              "hello\n/reset\nhello\n//x\n/system be kind\n/effort low\n/quit\nnever read\n");
+  EXPECT_EQ(child.wait(), 0);
+  const std::string err = child.err();
+  const size_t first = err.find("9 prompt tokens");
+  ASSERT_NE(first, std::string::npos);
+  EXPECT_NE(err.find("9 prompt tokens", first + 1), std::string::npos) << "after /reset";
+  EXPECT_THAT(err, HasSubstr("System text set."));
+  EXPECT_THAT(err, HasSubstr("effort 50"));
+}
+
+TEST(Chat, AnUnknownCommandFromAPipeEndsIt) {
+  Child child(chat({}), "/nonsense\nhello\n");
+  EXPECT_EQ(child.wait(), 1);
+  EXPECT_EQ(child.out(), "");
+  EXPECT_THAT(child.err(), HasSubstr("/nonsense is no command"));
+}
+
+TEST(Chat, ABackslashGoesOnInTheNextLine) {
+  Child child(chat({"--max-tokens", "4", "--verbose"}), "ab\\\ncd\n");
+  EXPECT_EQ(child.wait(), 0);
+  EXPECT_THAT(child.err(), HasSubstr("9 prompt tokens"));  // "ab\ncd": five bytes and the header
+}
+
+// A terminal with someone at the keys.
+class Terminal {
+ public:
+  explicit Terminal(std::vector<std::string> words) {
+    nano_model();
+    pid_ = ::forkpty(&fd_, nullptr, nullptr, nullptr);
+    if (pid_ != 0) return;
+    ::setenv("TERM", "xterm", 1);                       // NOLINT(concurrency-mt-unsafe)
+    ::setenv("THIMBLE_HOME", home_.path().c_str(), 1);  // NOLINT(concurrency-mt-unsafe)
+    ::setenv("NO_COLOR", "1", 1);                       // NOLINT(concurrency-mt-unsafe)
+    const int status = run_thimble(std::move(words));
+    std::fflush(nullptr);
+    ::_exit(status);
+  }
+  ~Terminal() {
+    if (pid_ > 0) {
+      ::kill(pid_, SIGKILL);
+      ::waitpid(pid_, nullptr, 0);
+    }
+    ::close(fd_);
+  }
+  Terminal(const Terminal&) = delete;
+  Terminal& operator=(const Terminal&) = delete;
+
+  void type(std::string_view keys) {
+    ASSERT_EQ(::write(fd_, keys.data(), keys.size()), static_cast<ssize_t>(keys.size()));
+  }
+  // Waits until the screen shows `text` after what was seen before.
+  bool see(std::string_view text) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (true) {
+      const size_t at = screen_.find(text, seen_);
+      if (at != std::string::npos) {
+        seen_ = at + text.size();
+        return true;
+      }
+      if (std::chrono::steady_clock::now() > deadline || !read_some()) return false;
+    }
+  }
+  int wait() {
+    while (read_some()) {
+    }
+    int status = 0;
+    ::waitpid(pid_, &status, 0);
+    pid_ = -1;
+    return status_of(status);
+  }
+  const std::string& screen() const { return screen_; }
+  const Path& home() const { return home_.path(); }
+
+ private:
+  bool read_some() {
+    pollfd ready{fd_, POLLIN, 0};
+    if (::poll(&ready, 1, 30'000) <= 0) return false;
+    char buffer[4096];
+    const ssize_t got = ::read(fd_, buffer, sizeof(buffer));
+    if (got <= 0) return false;  // the other side is gone
+    screen_.append(buffer, static_cast<size_t>(got));
+    return true;
+  }
+
+  base::TempDir home_;
+  int fd_ = -1;
+  pid_t pid_ = -1;
+  std::string screen_;
+  size_t seen_ = 0;
+};
+
+TEST(ChatOnATerminal, AnswersAndLeaves) {
+  Terminal terminal(chat({"--max-tokens", "4", "--verbose"}));
+  ASSERT_TRUE(terminal.see("/help lists the commands")) << terminal.screen();
+  ASSERT_TRUE(terminal.see("> "));
+  terminal.type("gr\xC3\xBC\xC3\x9F dich\r");
+  ASSERT_TRUE(terminal.see("15 prompt tokens")) << terminal.screen();  // 11 bytes and the header
+  ASSERT_TRUE(terminal.see("> "));
+  terminal.type("\x04");
+  EXPECT_EQ(terminal.wait(), 0);
+}
+
+TEST(ChatOnATerminal, CtrlCEndsAnAnswerAndKeepsTheSession) {
+  Terminal terminal(chat({"--max-tokens", "60000"}));
+  ASSERT_TRUE(terminal.see("> "));
+  terminal.type("hello\r");
+  ASSERT_TRUE(terminal.see("hello\r\n"));
+  ASSERT_TRUE(terminal.see("\xEF\xBF\xBD")) << "the noise of random weights";
+  terminal.type("\x03");
+  ASSERT_TRUE(terminal.see("interrupted")) << terminal.screen();
+  ASSERT_TRUE(terminal.see("> "));
+  terminal.type("typed and dropped\x03");
+  ASSERT_TRUE(terminal.see("dropped")) << terminal.screen() << terminal.wait();
+  ASSERT_TRUE(terminal.see("> "));
+  terminal.type("/quit\r");
+  EXPECT_EQ(terminal.wait(), 0);
+}
+
+TEST(ChatOnATerminal, APasteOfSeveralLinesIsOneMessage) {
+  Terminal terminal(chat({"--max-tokens", "4", "--verbose"}));
+  ASSERT_TRUE(terminal.see("> "));
+  terminal.type("\x1b[200~ab\rcd\r\x1b[201~");
+  ASSERT_TRUE(terminal.see("cd"));
+  terminal.type("\r");
+  ASSERT_TRUE(terminal.see("9 prompt tokens")) << terminal.screen();
+  ASSERT_TRUE(terminal.see("> "));
+  terminal.type("/quit\r");
+  EXPECT_EQ(terminal.wait(), 0);
+  const auto history = base::read_file(terminal.home() / "chat_history");
+  ASSERT_TRUE(history.has_value());
+  EXPECT_THAT(*history, HasSubstr("ab\\012cd"));
+}
+
+TEST(ChatOnATerminal, ErrorsKeepTheSession) {
+  Terminal terminal(chat({"--context", "30", "--max-tokens", "4"}));
+  ASSERT_TRUE(terminal.see("> "));
+  terminal.type("a message much longer than this little context\r");
+  ASSERT_TRUE(terminal.see("no room for an answer")) << terminal.screen();
+  ASSERT_TRUE(terminal.see("> "));
+  terminal.type("/effort 0\r");
+  ASSERT_TRUE(terminal.see("/effort:")) << terminal.screen();
+  ASSERT_TRUE(terminal.see("> "));
+  terminal.type("/quit\r");
+  EXPECT_EQ(terminal.wait(), 0);
+}
+
+}  // namespace
+}  // namespace thimble::app
