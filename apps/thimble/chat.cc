@@ -5,7 +5,6 @@
 #include <csignal>
 #include <cstdio>
 #include <memory>
-#include <random>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -14,7 +13,9 @@
 #include "apps/thimble/console_answer.h"
 #include "apps/thimble/generation_flags.h"
 #include "apps/thimble/line_editor.h"
+#include "base/clock.h"
 #include "base/env.h"
+#include "base/random.h"
 #include "base/terminal.h"
 
 namespace thimble::app {
@@ -41,8 +42,8 @@ struct ChatCommandFlags {
 };
 
 uint64_t random_seed() {
-  std::random_device device;
-  return (uint64_t{device()} << 32) | device();
+  return base::mix64(static_cast<uint64_t>(base::monotonic_us()) ^
+                     base::mix64(static_cast<uint64_t>(base::wall_seconds())));
 }
 
 void note(std::string_view text) {

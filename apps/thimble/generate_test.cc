@@ -165,10 +165,11 @@ TEST(Generate, InterruptEndsTheAnswerInGoodOrder) {
 // Bytes of writable memory this process has, as RLIMIT_DATA counts them.
 uint64_t data_bytes() {
   std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with("VmData:")) return std::stoull(line.substr(7)) * 1024;
+  uint64_t kilobytes = 0;
+  for (std::string word; status >> word;) {
+    if (word == "VmData:") status >> kilobytes;
   }
-  return 0;
+  return kilobytes * 1024;
 }
 
 // Less memory than the weights are large: they are mapped, never read into memory of our own, and

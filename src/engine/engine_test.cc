@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <memory>
 #include <mutex>
 
 #include "arch/checkpoint.h"
@@ -55,7 +56,8 @@ class NanoModel : public testing::Environment {
  private:
   std::optional<base::TempDir> directory;
 };
-auto* const nano = static_cast<NanoModel*>(testing::AddGlobalTestEnvironment(new NanoModel));
+auto* const nano = static_cast<NanoModel*>(
+    testing::AddGlobalTestEnvironment(std::make_unique<NanoModel>().release()));
 
 class Collector : public GenerationSink {
  public:
