@@ -7,7 +7,7 @@
 namespace thimble::style {
 namespace {
 
-// Every word of every CMakeLists.txt that may name a .cc file, as a path from the root.
+// Every word of every CMakeLists.txt that names a .cc file, as a path from the root.
 std::set<std::string> listed_sources(const std::vector<SourceFile>& files) {
   constexpr std::string_view kName = "CMakeLists.txt";
   std::set<std::string> listed;
@@ -21,8 +21,7 @@ std::set<std::string> listed_sources(const std::vector<SourceFile>& files) {
       }
       std::istringstream in(words);
       for (std::string word; in >> word;) {
-        // A function may add the ending: thimble_fuzz(fuzz_config ...).
-        listed.insert(folder + (word.ends_with(".cc") ? word : word + ".cc"));
+        if (word.ends_with(".cc")) listed.insert(folder + word);
       }
     }
   }
