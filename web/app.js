@@ -342,6 +342,7 @@ class AnswerView {
 
   finish(usage, reason) {
     cancelAnimationFrame(this.frame);
+    const follow = atBottom();
     this.draw();
     this.waiting.hidden = true;
     if (this.reasoning && !this.content) this.endThoughts();
@@ -360,6 +361,7 @@ class AnswerView {
     if (reason === 'length') facts.push('cut at the longest length');
     if (reason === 'stopped') facts.push('stopped');
     this.tail.append(element('span', 'facts', facts.join(' · ')));
+    if (follow) scrollDown();
   }
 
   problem(message) {
@@ -367,6 +369,7 @@ class AnswerView {
     const box = element('div', 'problem', message);
     box.setAttribute('role', 'alert');
     this.root.insertBefore(box, this.tail);
+    scrollDown();
   }
 }
 

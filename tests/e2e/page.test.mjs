@@ -91,8 +91,10 @@ test('the model cannot put markup into the page', async () => {
   await answerWith(hostile, '<u>thought</u>');
   await say('x');
   await finished();
-  assert.equal(await page.locator('.turn img, .turn b, .turn script, .turn i, .turn u').count(), 0);
-  assert.equal(await page.locator('.turn a').count(), 0);
+  for (const name of ['img', 'b', 'script', 'i', 'u', 'a']) {
+    const made = page.locator(`.answer ${name}, .thoughts ${name}`);
+    assert.equal(await made.count(), 0, `the model made <${name}>`);
+  }
   assert.match(await page.locator('.answer').textContent(), /<img src=x onerror=/);
   assert.equal(await page.title(), 'nano · thimble');
 });

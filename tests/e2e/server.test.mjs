@@ -1,11 +1,13 @@
 // Aim: what clients see of the process: the raw stream, flags, stopping. Method: fetch against the
 // real binary with a random model.
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { afterEach, test } from 'node:test';
 import OpenAI from 'openai';
-import { Server } from './thimble.mjs';
+import { killLeftovers, Server } from './thimble.mjs';
 
 const chat = { messages: [{ role: 'user', content: 'Hi' }], max_tokens: 30, ignore_eos: true };
+
+afterEach(killLeftovers);
 
 // The rules a client may lean on, event by event.
 function checkStream(text, { usage }) {

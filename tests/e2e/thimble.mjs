@@ -16,10 +16,18 @@ export const modelDir = join(folder, 'nano');
 execFileSync(binary, ['init', '--preset', 'nano', '--out', modelDir], { stdio: 'ignore' });
 process.on('exit', () => rmSync(folder, { recursive: true, force: true }));
 
+const running = new Set();
+
+// For afterEach: a failed test must not leave a server that keeps the runner waiting.
+export function killLeftovers() {
+  for (const server of running) server.child.kill('SIGKILL');
+}
+
 export class Server {
   // Resolves once the server has printed its address.
   static async start(...flags) {
-    const child = spawn(binary, ['serve', '--model', modelDir, '--port', '0', ...flags],
+    const port = flags.includes('--port') ? [] : ['--port', '0'];
+    const child = spawn(binary, ['serve', '--model', modelDir, ...port, ...flags],
       { stdio: ['ignore', 'pipe', 'pipe'] });
     const server = new Server(child);
     for await (const line of createInterface({ input: child.stdout })) {
@@ -36,6 +44,8 @@ export class Server {
     this.child = child;
     this.log = '';
     this.exit = once(child, 'exit');
+    running.add(this);
+    child.on('exit', () => running.delete(this));
     child.stderr.on('data', (bytes) => { this.log += bytes; });
   }
 
