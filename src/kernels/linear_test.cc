@@ -61,7 +61,7 @@ std::vector<float> lane_linear(const WeightView& w, const std::vector<float>& x,
   std::vector<float> y;
   for (uint64_t i = 0; i < n; ++i) {
     for (uint32_t o = 0; o < w.rows; ++o) {
-      y.push_back(test::lane_dot(&x[i * w.cols], &matrix[uint64_t{o} * w.cols], w.cols));
+      y.push_back(test::block_dot(&x[i * w.cols], &matrix[uint64_t{o} * w.cols], w.cols));
     }
   }
   return y;

@@ -2,17 +2,18 @@
 //
 // Promises of every operation:
 //  - Row purity: an output row is a pure function of its own inputs, bit for bit: the number of
-//  rows in
-//    the call, the row's index, the thread count and the instruction set do not matter.
+//    rows in the call, the row's index, the thread count and the instruction set do not matter.
+//    (Which NaN a NaN is may differ.)
 //  - No allocation but from the Workspace, no threads but the pool's.
 //  - One canonical order of arithmetic: sums over an input dimension run in 16 virtual lanes (lane
-//  j
-//    takes elements j, j+16, ... by fused multiply-add) and close with the tree
-//    (((l0+l8)+(l4+l12))+((l2+l10)+(l6+l14))) + (the same of the odd lanes); sums over a list run
-//    in list order; exp is exp_f32(). The scalar table is the definition; every other table equals
-//    it.
-// Error against exact arithmetic is stated beside each operation, as a bound tested with random
-// data.
+//    j takes elements j, j+16, ... by fused multiply-add) and close with the tree
+//    (((l0+l8)+(l4+l12))+((l2+l10)+(l6+l14))) + (the same of the odd lanes); in linear() the lanes
+//    start anew every 512 columns and the blocks' lanes are added in order, which keeps the error
+//    of long rows near that of short ones (at hidden 5120 it decides how many cached codes flip);
+//    sums over a list run in list order; exp is exp_f32() of generic/math-inl.h. The scalar table
+//    is the definition; every other table equals it.
+// Error against exact arithmetic is stated beside each operation, u = 2^-24 being half a last
+// place; the tests beside each .cc hold it against double arithmetic on random data.
 #pragma once
 
 #include <cstdint>
@@ -34,6 +35,7 @@ struct Context {
 };
 
 // y[i][o] = sum_k x[i][k] * W[o][k], W decoded exactly. x: [n, cols], y: [n, rows].
+// Error: (cols / 16 + 5) u times sum_k |x W|.
 void linear(const WeightView& weight, Rows<const float> x, Rows<float> y, Context context);
 
 // Several products that share no rows, run as one parallel job (the experts of a layer).
@@ -45,12 +47,14 @@ struct LinearJob {
 void linear_batch(std::span<const LinearJob> jobs, Context context);
 
 // y[i] = weight * x[i] * rsqrt(mean(x[i]^2) + eps). weight: [cols] BF16. y may be x.
+// Error: (cols / 32 + 8) u, relative.
 void rms_norm(Rows<const float> x, const std::byte* weight_bf16, float eps, Rows<float> y,
               Context context);
 
 // Rotates adjacent pairs of the last `2 * pairs` columns of each vector: (a, b) ->
 // (a cos - b sin, a sin + b cos); kBackward uses the negative angle. x: [n, vectors * dims] holds
 // `vectors` vectors a row; cos, sin: [n, pairs], one row per row of x. Backbone spec 3.5.
+// Error: 2 u (|a| + |b|).
 enum class Rotation { kForward, kBackward };
 void rope(Rows<float> x, uint32_t vectors, Rows<const float> cos, Rows<const float> sin,
           Rotation rotation, Context context);
@@ -74,9 +78,12 @@ struct HcMix {
   Rows<float> comb;  // [n, copies * copies], [source][destination]
 };
 
+// The coefficients of each token, from the stream before its sublayer; at most eight copies.
+// Error: absolute, 2e-6 for pre, 4e-6 for post and comb.
 void hc_mix(const HcWeights& weights, Rows<const float> stream, HcMix out, Context context);
 
-// x[i] = sum_c pre[i][c] * stream[i][c]. x: [n, hidden].
+// x[i] = sum_c pre[i][c] * stream[i][c]. x: [n, hidden]. Error: (copies + 1) u times the sum of
+// magnitudes; of hc_post, one more.
 void hc_collapse(Rows<const float> stream, Rows<const float> pre, Rows<float> x, Context context);
 
 // stream[i][j] = post[i][j] * y[i] + sum_c comb[i][c][j] * stream[i][c], in place.
@@ -102,6 +109,10 @@ struct AttendShape {
   const float* sink = nullptr;  // [heads], raw logits of the denominator
 };
 
+// out[h] = sum_i p_i row_i / (sum_i p_i + e^(sink - M)) with a_i = scale * q[h] . row_i,
+// M = max(-1e30, max_i a_i), p_i = e^(a_i - M). No rows give zero.
+// Error: (2 (dims / 16 + 8) S + 2 rows + 8) u times sum_i |p_i row_i| / sum_i p_i, where
+// S = scale * max_i sum_d |q row_i|.
 void attend(std::span<const AttendJob> jobs, const AttendShape& shape, Context context);
 
 // --- Indexer, backbone spec 6.3 to 6.5.
@@ -112,7 +123,7 @@ struct SelectJob {
   PagedTiles keys;
   uint64_t visible = 0;                     // entries this query may see
   const uint8_t* allowed_blocks = nullptr;  // [blocks] 0/1, or null: every visible entry
-  uint8_t* candidate_blocks = nullptr;      // out [blocks] 0/1, or null: not wanted
+  uint8_t* candidate_blocks = nullptr;      // out 0/1 a block of the visible, or null
   int32_t* selected = nullptr;              // out [topk], ascending, -1 padded
   float* scores = nullptr;                  // out [visible] raw scores, or null: not wanted
 };
@@ -127,12 +138,14 @@ struct SelectShape {
 
 // score[j] = sum_h w[h] * max(0, q[h] . k[j]); within a group of 32 dimensions the dot is exact for
 // MXFP4 operands, groups add in order, heads add in order. selected = the min(topk, visible)
-// largest, the lower entry winning ties; a candidate job also keeps the best blocks, the newest
-// always.
+// largest, the lower entry winning ties, NaN last. A candidate job also keeps the best blocks, the
+// newest always, none whose best score is -inf. Keys are not read where nothing depends on them.
+// Error of a score: (dims / 32 + heads + 2) u times sum_h |w[h]| sum_d |q k| for MXFP4 operands,
+// 32 u more for others.
 void index_select(std::span<const SelectJob> jobs, const SelectShape& shape, Context context);
 
-// The selection rules alone, on given scores. `selected`: [topk]. Used by the reference's tests
-// too.
+// The selection rules alone, on given scores. `selected`: [topk]; `blocks`: one for each block_size
+// scores, the last one maybe short. Neither allocates.
 void select_topk(std::span<const float> scores, const uint8_t* allowed_blocks, uint32_t block_size,
                  uint32_t topk, int32_t* selected);
 void select_blocks(std::span<const float> scores, uint32_t block_size, uint32_t keep,
@@ -140,15 +153,15 @@ void select_blocks(std::span<const float> scores, uint32_t block_size, uint32_t 
 
 // --- Mixture of experts, backbone spec 8.
 
-// Top `topk` of sqrt(softplus(logits)) + bias, best biased score first, lower expert winning ties;
-// weights = unbiased scores / (their sum + 1e-20) * route_scale. logits: [n, experts], bias:
-// [experts], ids, weights: [n, topk]. scores [n, experts] receives the unbiased scores; its data
-// may be null.
+// Top `topk` of sqrt(softplus(logits)) + bias, best biased score first, lower expert winning ties,
+// NaN last; weights = unbiased scores / (their sum + 1e-20) * route_scale. logits: [n, experts],
+// bias: [experts], ids, weights: [n, topk]. scores [n, experts] receives the unbiased scores; its
+// data may be null. Error: 4 last places of a score; (topk + 10) u, relative, of a weight.
 void route(Rows<const float> logits, const float* bias, float route_scale, Rows<int32_t> ids,
            Rows<float> weights, Rows<float> scores);
 
 // out = silu(min(gate, limit)) * clamp(up, -limit, limit) * row_weight[i] (1 when null). out may be
-// gate.
+// gate. Error: 8 u, relative.
 void swiglu(Rows<const float> gate, Rows<const float> up, float limit, const float* row_weight,
             Rows<float> out, Context context);
 
@@ -157,6 +170,7 @@ void add_rows(Rows<const float> x, Rows<float> y, Context context);
 
 // --- Compressor, backbone spec 6.1: per-channel softmax over the two tokens of a group.
 // out[c] = softmax(gate0[c], gate1[c]) . (value0[c], value1[c]).
+// Error: (8 + |gate0 - gate1|) u times the weighted magnitudes.
 void pool_pair(const float* value0, const float* gate0, const float* value1, const float* gate1,
                uint32_t dims, float* out);
 
@@ -164,6 +178,7 @@ void pool_pair(const float* value0, const float* gate0, const float* value1, con
 
 // Decodes table rows: out[i] = the concatenation of rows ids[i][0..lookups). codes: E4M3
 // [table_rows, head_dim], scales: E8M0 [table_rows, head_dim / 32]. out: [n, lookups * head_dim].
+// Exact.
 struct EngramTable {
   const std::byte* codes = nullptr;
   const std::byte* scales = nullptr;
@@ -175,12 +190,14 @@ void engram_gather(const EngramTable& table, Rows<const int64_t> ids, Rows<float
 
 // stream[i][c] += gate * value[i]; gate = sigmoid(copysign(sqrt(max(|a|, 1e-6)), a)), a the scaled
 // dot of the normalised stream copy and key. kv: [n, (copies + 1) * hidden], keys first, value
-// last. alive: [n], 0 closes the gate (image positions). gates [n, copies] may be null.
+// last. alive: [n], 0 closes the gate (image positions); null: all open. gates [n, copies] may be
+// null. Error of a gate: 1e-5 at the released width.
 void engram_apply(Rows<float> stream, Rows<const float> kv, const std::byte* q_weight_bf16,
                   const std::byte* k_weight_bf16, uint32_t copies, float eps, const uint8_t* alive,
                   Rows<float> gates, Context context);
 
-// --- Cached rows: encode and decode. `format` decides; kFloat copies.
+// --- Cached rows: encode and decode. `format` decides; kFloat copies. Decoding is exact, encoding
+// rounds as numeric/ says.
 
 void write_row(RowFormat format, std::span<const float> values, std::byte* row);
 void read_row(RowFormat format, const std::byte* row, std::span<float> values);

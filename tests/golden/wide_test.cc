@@ -147,8 +147,16 @@ TEST_F(Wide, ExactWithinStatisticalBounds) {
     fmt::print("layer {}: expert sets equal {:.4f}\n", layer, agreement);
     EXPECT_GE(agreement, experts_min[layer]) << layer;
   }
-  const auto& last = trace.float_rows().at("hidden.layers.0").back();
-  EXPECT_LE(distance(last, view(file_, "hidden.layers.0.last").as<float>()).max_abs, 1e-4);
+  for (uint32_t layer = 0; layer < 4; ++layer) {
+    const std::string name = "hidden.layers." + std::to_string(layer);
+    const auto expected_last = view(file_, name + ".last").as<float>();
+    const Distance h = distance(trace.float_rows().at(name).back(), expected_last);
+    std::printf("stream after layer %u, last position: max %.3g rms %.3g\n", layer, h.max_abs,
+                h.rms);
+    if (layer == 0) {
+      EXPECT_LE(h.max_abs, 1e-4);
+    }
+  }
 }
 
 // Runs last of its program: the peak is that of the runs above.

@@ -1,8 +1,8 @@
 // Linear layers: float32 rows against weight rows decoded exactly, 16 lanes over the inputs.
 //
 // Two routes with the same arithmetic. Few rows of x: weights are decoded in registers. Many: a
-// tile of weights is decoded once to scratch and met by all rows of x, in slices of the inputs
-// whose partial sums (16 lanes an output) wait in scratch, so that the order of additions stays.
+// tile of weights is decoded once to scratch and met by all rows of x, in the blocks of columns of
+// the canonical order; the sum of the blocks so far (16 lanes an output) waits in scratch.
 #pragma once
 
 #include <cstddef>
@@ -89,38 +89,59 @@ template <class V, class Row, uint32_t kRows, uint32_t kOutputs>
   }
 }
 
-// kRows rows of x against outputs [begin, begin + kOutputs), decoding in registers.
+// Adds columns [begin, end) to the lanes; begin a multiple of 32.
+template <class V, class Row, uint32_t kRows, uint32_t kOutputs>
+[[gnu::always_inline]] inline void direct_block(V (&acc)[kRows][kOutputs], Rows<const float> x,
+                                                const Row (&rows)[kOutputs], uint32_t begin,
+                                                uint32_t end) {
+  uint32_t k = begin;
+  for (; k + 32 <= end; k += 32) {
+    direct_step(acc, x, rows, k);
+    direct_step(acc, x, rows, k + 16);
+  }
+  if (k + 16 <= end) {
+    direct_step(acc, x, rows, k);
+    k += 16;
+  }
+  if (k < end) {
+    for (uint32_t r = 0; r < kRows; ++r) {
+      const V v = V::load(x.row(r) + k, end - k);
+      for (uint32_t o = 0; o < kOutputs; ++o) {
+        acc[r][o] = fma(v, rows[o].part(k, end - k), acc[r][o]);
+      }
+    }
+  }
+}
+
+// kRows rows of x against outputs [begin, begin + kOutputs), decoding in registers. Blocks of
+// columns start their lanes at zero and join the sum of the blocks before them.
 template <class V, class Row, uint32_t kRows, uint32_t kOutputs, uint32_t... kIndex>
 [[gnu::always_inline]] inline void direct_tile(const WeightView& weight, uint32_t begin,
                                                Rows<const float> x, Rows<float> y,
                                                std::integer_sequence<uint32_t, kIndex...>) {
   const Row rows[kOutputs] = {Row(weight, begin + kIndex)...};
-  V acc[kRows][kOutputs];
-#pragma GCC unroll 8
-  for (uint32_t r = 0; r < kRows; ++r) {
-#pragma GCC unroll 8
-    for (uint32_t o = 0; o < kOutputs; ++o) acc[r][o] = V::zero();
-  }
-  const uint32_t cols = weight.cols;
+  V total[kRows][kOutputs];
   uint32_t k = 0;
-  for (; k + 32 <= cols; k += 32) {
-    direct_step(acc, x, rows, k);
-    direct_step(acc, x, rows, k + 16);
-  }
-  if (k + 16 <= cols) {
-    direct_step(acc, x, rows, k);
-    k += 16;
-  }
-  if (k < cols) {
+  do {
+    V acc[kRows][kOutputs];
+#pragma GCC unroll 8
     for (uint32_t r = 0; r < kRows; ++r) {
-      const V v = V::load(x.row(r) + k, cols - k);
+#pragma GCC unroll 8
+      for (uint32_t o = 0; o < kOutputs; ++o) acc[r][o] = V::zero();
+    }
+    const uint32_t end = weight.cols - k < kLinearDepth ? weight.cols : k + kLinearDepth;
+    direct_block(acc, x, rows, k, end);
+#pragma GCC unroll 8
+    for (uint32_t r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
       for (uint32_t o = 0; o < kOutputs; ++o) {
-        acc[r][o] = fma(v, rows[o].part(k, cols - k), acc[r][o]);
+        total[r][o] = k == 0 ? acc[r][o] : total[r][o] + acc[r][o];
       }
     }
-  }
+    k = end;
+  } while (k < weight.cols);
 #pragma GCC unroll 8
-  for (uint32_t r = 0; r < kRows; ++r) store_sums(acc[r], y.row(r) + begin);
+  for (uint32_t r = 0; r < kRows; ++r) store_sums(total[r], y.row(r) + begin);
 }
 
 template <class V, class Row, uint32_t kRows>
@@ -155,10 +176,7 @@ template <class V, uint32_t kRows, uint32_t kOutputs>
 #pragma GCC unroll 8
   for (uint32_t r = 0; r < kRows; ++r) {
 #pragma GCC unroll 8
-    for (uint32_t o = 0; o < kOutputs; ++o) {
-      acc[r][o] =
-          slice.first ? V::zero() : V::load(slice.partial + r * slice.partial_stride + o * 16);
-    }
+    for (uint32_t o = 0; o < kOutputs; ++o) acc[r][o] = V::zero();
   }
   uint32_t i = 0;
   for (; i + 16 <= k; i += 16) {
@@ -182,6 +200,12 @@ template <class V, uint32_t kRows, uint32_t kOutputs>
   }
 #pragma GCC unroll 8
   for (uint32_t r = 0; r < kRows; ++r) {
+    if (!slice.first) {
+#pragma GCC unroll 8
+      for (uint32_t o = 0; o < kOutputs; ++o) {
+        acc[r][o] = V::load(slice.partial + r * slice.partial_stride + o * 16) + acc[r][o];
+      }
+    }
     if (slice.last) {
       store_sums(acc[r], y.row(r));
     } else {

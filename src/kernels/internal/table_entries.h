@@ -16,7 +16,7 @@ namespace thimble::kernels {
 
 // Scratch of one linear call, in floats: a decoded weight tile, then partial sums.
 inline constexpr uint32_t kLinearOutputs = 32;  // outputs decoded at a time
-inline constexpr uint32_t kLinearDepth = 512;   // columns decoded at a time
+inline constexpr uint32_t kLinearDepth = 512;   // columns decoded at a time; the canonical block
 inline constexpr uint32_t kLinearRows = 64;     // rows of x in one call, at most
 // Rows of the weight tile do not begin a power of two apart: they would share cache sets.
 inline constexpr uint64_t kLinearStride = kLinearDepth + 16;

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -122,15 +123,33 @@ inline testing::AssertionResult same_bits(const std::vector<float>& a,
   return testing::AssertionSuccess();
 }
 
-// The sum of the canonical order: 16 lanes over the elements, then halves.
-inline float lane_dot(const float* a, const float* b, uint64_t n) {
-  float lane[16] = {};
-  for (uint64_t i = 0; i < n; ++i) lane[i % 16] = std::fma(a[i], b[i], lane[i % 16]);
+// The tree that closes 16 lanes.
+inline float close_lanes(const float* lane) {
   const float even =
       ((lane[0] + lane[8]) + (lane[4] + lane[12])) + ((lane[2] + lane[10]) + (lane[6] + lane[14]));
   const float odd =
       ((lane[1] + lane[9]) + (lane[5] + lane[13])) + ((lane[3] + lane[11]) + (lane[7] + lane[15]));
   return even + odd;
+}
+
+// The sum of the canonical order: 16 lanes over the elements, then the tree.
+inline float lane_dot(const float* a, const float* b, uint64_t n) {
+  float lane[16] = {};
+  for (uint64_t i = 0; i < n; ++i) lane[i % 16] = std::fma(a[i], b[i], lane[i % 16]);
+  return close_lanes(lane);
+}
+
+// The same in blocks of 512 elements, whose lanes join those of the blocks before.
+inline float block_dot(const float* a, const float* b, uint64_t n) {
+  float total[16] = {};
+  for (uint64_t begin = 0; begin < n; begin += 512) {
+    float lane[16] = {};
+    for (uint64_t i = begin; i < std::min<uint64_t>(n, begin + 512); ++i) {
+      lane[i % 16] = std::fma(a[i], b[i], lane[i % 16]);
+    }
+    for (int j = 0; j < 16; ++j) total[j] = begin == 0 ? lane[j] : total[j] + lane[j];
+  }
+  return close_lanes(total);
 }
 
 // Runs body() under each table this CPU can run; the last one is scalar.
