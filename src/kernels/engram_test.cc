@@ -161,7 +161,7 @@ TEST(EngramApply, GateIsTheDotOfTheTwoNorms) {
     const double width = static_cast<double>(hidden);
     const double a = dot / std::sqrt(hh / width) / std::sqrt(kk / width) / std::sqrt(width);
     const double gate = 1 / (1 + std::exp(-std::copysign(std::sqrt(std::fabs(a)), a)));
-    EXPECT_NEAR(out[4 * hidden + c], gate, 1e-4);
+    EXPECT_NEAR(out[4 * hidden + c], gate, 1e-5);
   }
 }
 

@@ -152,6 +152,24 @@ float ordered_score(const std::vector<float>& q, const std::vector<float>& weigh
   return score;
 }
 
+// The same in double, with the sum of magnitudes that the error bound of ops.h refers to.
+void expect_score_close(float score, const std::vector<float>& q, const std::vector<float>& weights,
+                        const std::vector<float>& key, bool mxfp4) {
+  const size_t dims = key.size(), heads = weights.size();
+  double exact = 0, size = 0;
+  for (size_t h = 0; h < heads; ++h) {
+    double dot = 0, magnitude = 0;
+    for (size_t d = 0; d < dims; ++d) {
+      dot += double{q[h * dims + d]} * key[d];
+      magnitude += std::fabs(double{q[h * dims + d]} * key[d]);
+    }
+    exact += weights[h] * std::max(0.0, dot);
+    size += std::fabs(weights[h]) * magnitude;
+  }
+  const double units = static_cast<double>(dims / 32 + heads + (mxfp4 ? 2 : 34));
+  EXPECT_LE(std::fabs(score - exact), units * 0x1p-24 * size);
+}
+
 TEST(IndexSelect, ScoresAreExactInBitsAndClose) {
   base::SplitMix64 random(2);
   for (uint32_t heads : {1, 3, 8, 12, 32}) {
@@ -171,6 +189,7 @@ TEST(IndexSelect, ScoresAreExactInBitsAndClose) {
           index_select({&job, 1}, {heads, dims, 8, 0, 0}, bench);
           for (uint64_t e = 0; e < 53; ++e) {
             ASSERT_TRUE(same_bits(scores[e], ordered_score(q, weights, keys.row(e))));
+            expect_score_close(scores[e], q, weights, keys.row(e), format == TileFormat::kMxfp4);
           }
           EXPECT_EQ(selected, sorted_topk(scores, nullptr, 1, 8));
         });
