@@ -1,9 +1,9 @@
 // tokenizer.json from strangers, and texts for whatever loads.
 //
-// The first byte chooses: the input is a whole file; edits to a good file; merges and added tokens
-// of a file made here, whose ids are then compared with merging done by its definition; or a
-// pattern and a text. Whatever loads must give every text back, keep added tokens out of plain
-// text, and stream.
+// The first byte chooses: the input is a whole file; edits to the bytes or to the values of a good
+// one; merges and added tokens of a file made here, whose ids are then compared with merging done
+// by its definition; or a pattern and a text. Whatever loads must give every text back, keep added
+// tokens out of plain text, and stream.
 #include <map>
 
 #include "base/check.h"
@@ -18,6 +18,7 @@ namespace thimble::text {
 namespace {
 
 using fuzz::Input;
+using nlohmann::json;
 
 constexpr size_t kTextBytesMax = 300;
 
@@ -61,17 +62,64 @@ SmallTokenizer good_file() {
   return small;
 }
 
+// Changes bytes: mostly broken JSON.
 void edited_file(Input& input) {
   static const std::string good = good_file().json().dump();
   std::string file = good;
   for (size_t edits = 1 + input.below(4); edits > 0; --edits) {
     // The interesting parts lie at the beginning and the end; the alphabet is in between.
     const size_t from_end = input.flag() ? 0 : file.size() / 2;
-    const size_t at = std::min((from_end + input.below(65536)) % (file.size() + 1), file.size());
+    const size_t at = (from_end + input.below(65536)) % (file.size() + 1);
     const size_t cut = input.below(64);
     file.replace(at, cut, input.text(80));
   }
   const auto tokenizer = Tokenizer::parse(file);
+  if (tokenizer) check_loaded(*tokenizer, input);
+}
+
+json take_value(Input& input) {
+  switch (input.below(8)) {
+    case 0:
+      return nullptr;
+    case 1:
+      return input.flag();
+    case 2:
+      return static_cast<int>(input.below(512)) - 128;
+    case 3:
+      return int64_t{1} << input.below(63);
+    case 4:
+      return 0.5;
+    case 5:
+      return json::array();
+    case 6:
+      return json::object();
+    default:
+      return input.text(16);
+  }
+}
+
+void change_value(json& file, Input& input) {
+  json* at = &file;
+  for (int depth = 0; depth < 8 && at->is_structured() && !at->empty(); ++depth) {
+    if (depth > 0 && input.below(8) == 0) break;
+    at = &std::next(at->begin(), static_cast<ptrdiff_t>(input.below(at->size()))).value();
+  }
+  if (input.flag() && at->is_array()) {
+    at->push_back(at->empty() ? take_value(input) : at->back());
+  } else if (input.flag() && at->is_object()) {
+    (*at)[to_valid_utf8(input.text(16))] = take_value(input);
+  } else {
+    *at = take_value(input);
+  }
+}
+
+// Changes values: always JSON, so that every check behind the parser is reached.
+void changed_file(Input& input) {
+  static const json good = good_file().json();
+  json file = good;
+  for (size_t changes = 1 + input.below(3); changes > 0; --changes) change_value(file, input);
+  const auto tokenizer =
+      Tokenizer::parse(file.dump(-1, ' ', false, json::error_handler_t::replace));
   if (tokenizer) check_loaded(*tokenizer, input);
 }
 
@@ -116,7 +164,7 @@ void made_file(Input& input) {
   }
   for (size_t count = input.below(4); count > 0; --count) small.added.push_back(input.text(8));
   const auto tokenizer =
-      Tokenizer::parse(small.json().dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+      Tokenizer::parse(small.json().dump(-1, ' ', false, json::error_handler_t::replace));
   if (!tokenizer) return;
   std::string text;
   while (!input.empty() && text.size() < kTextBytesMax)
@@ -148,7 +196,7 @@ void own_pattern(Input& input) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   thimble::fuzz::Input input(data, size);
-  switch (input.below(4)) {
+  switch (input.below(5)) {
     case 0:
       thimble::text::whole_file(input);
       break;
@@ -157,6 +205,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       break;
     case 2:
       thimble::text::made_file(input);
+      break;
+    case 3:
+      thimble::text::changed_file(input);
       break;
     default:
       thimble::text::own_pattern(input);
