@@ -35,7 +35,7 @@ struct Context {
 };
 
 // y[i][o] = sum_k x[i][k] * W[o][k], W decoded exactly. x: [n, cols], y: [n, rows].
-// Error: (cols / 16 + 5) u times sum_k |x W|.
+// Error: (min(cols, 512) / 16 + cols / 512 + 5) u times sum_k |x W|.
 void linear(const WeightView& weight, Rows<const float> x, Rows<float> y, Context context);
 
 // Several products that share no rows, run as one parallel job (the experts of a layer).

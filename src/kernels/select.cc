@@ -4,7 +4,6 @@
 // A cut value is found by three passes over the bits of the scores, most significant first, each
 // counting how many fall in which bucket; nothing is sorted or copied.
 #include <bit>
-#include <cstring>
 
 #include "base/check.h"
 #include "kernels/ops.h"
@@ -110,7 +109,7 @@ void select_blocks(std::span<const float> scores, uint32_t block_size, uint32_t 
       if (best > kMinusInfinity) visit(b, best);
     }
   };
-  std::memset(blocks, 0, count);
+  for (uint64_t b = 0; b < count; ++b) blocks[b] = 0;
   const uint64_t items = count_items(each);
   take_largest(items < keep ? items : keep, each, [&](uint64_t b) { blocks[b] = 1; });
 }
