@@ -65,6 +65,9 @@ TEST(SafetensorsHeader, RefusesBadJson) {
   std::string deep = "{\"a\":";
   for (int i = 0; i < 100; ++i) deep += "{\"a\":";
   EXPECT_THAT(error_with(deep, 0), HasSubstr("JSON"));
+  std::string wide = "{\"a\":[";
+  for (int i = 0; i < (1 << 22); ++i) wide += "1,";
+  EXPECT_THAT(error_with(wide + "1]}", 0), HasSubstr("more than 4194304 values"));
   EXPECT_THAT(error_with(R"({"a":1})", 0), HasSubstr("\"a\": is 1; expected an object"));
   EXPECT_THAT(error_with(R"({"__metadata__":{"a":1}})", 0), HasSubstr("expected a string"));
   EXPECT_THAT(error_with(R"({"__metadata__":[]})", 0), HasSubstr("expected an object"));

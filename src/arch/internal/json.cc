@@ -12,30 +12,41 @@ namespace {
 
 namespace dom = simdjson::dom;
 
-Result<Json> convert(dom::element element);
+// Builds our tree out of simdjson's.
+class Converter {
+ public:
+  Result<Json> convert(dom::element element);
 
-Result<Json> convert_array(dom::array array) {
+ private:
+  Result<Json> convert_array(dom::array array);
+  Result<Json> convert_object(dom::object object);
+
+  uint64_t values_ = 0;
+};
+
+Result<Json> Converter::convert_array(dom::array array) {
   Json::Array out;
-  out.reserve(array.size());
   for (const dom::element item : array) out.push_back(THIMBLE_TRY(convert(item)));
   return Json{std::move(out)};
 }
 
-Result<Json> convert_object(dom::object object) {
+Result<Json> Converter::convert_object(dom::object object) {
   Json::Object out;
-  out.reserve(object.size());
   std::unordered_set<std::string_view> seen;
   for (const dom::key_value_pair field : object) {
     if (!seen.insert(field.key).second) {
       return fail(ErrorCode::kCorrupt, "the key {} appears twice", in_quotes(field.key));
     }
-    out.push_back({std::string(field.key), THIMBLE_TRY(convert(field.value))});
+    out.emplace_back(std::string(field.key), THIMBLE_TRY(convert(field.value)));
   }
   return Json{std::move(out)};
 }
 
 // The types were read from the element, so the value_unsafe() calls cannot fail.
-Result<Json> convert(dom::element element) {
+Result<Json> Converter::convert(dom::element element) {
+  if (++values_ > kMaxJsonValues) {
+    return fail(ErrorCode::kCorrupt, "the JSON has more than {} values", kMaxJsonValues);
+  }
   switch (element.type()) {
     case dom::element_type::ARRAY:
       return convert_array(element.get_array().value_unsafe());
@@ -83,7 +94,7 @@ Result<Json> parse_json(std::string_view text) {
   if (error != simdjson::SUCCESS) {
     return fail(ErrorCode::kCorrupt, "not valid JSON: {}", simdjson::error_message(error));
   }
-  return convert(root);
+  return Converter().convert(root);
 }
 
 std::string brief(const Json& json) {

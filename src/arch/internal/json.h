@@ -1,7 +1,8 @@
 // A JSON document as a small tree of our own, so that simdjson stays in one translation unit.
 //
-// Integers keep 64 bits. Refused: duplicate keys anywhere, nesting beyond `kMaxJsonDepth`, numbers
-// that fit neither 64-bit integers nor doubles, bytes that are not UTF-8. Plain values; no sharing.
+// Integers keep 64 bits. Refused: duplicate keys anywhere, nesting beyond `kMaxJsonDepth`, more
+// than `kMaxJsonValues` values, numbers that fit neither 64-bit integers nor doubles, bytes that
+// are not UTF-8. Plain values; no sharing.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +16,8 @@
 namespace thimble::arch {
 
 inline constexpr uint32_t kMaxJsonDepth = 32;
+// Five times what the released model's tensors would take in one header; half a gigabyte as a tree.
+inline constexpr uint64_t kMaxJsonValues = 1 << 22;
 
 struct JsonMember;
 
