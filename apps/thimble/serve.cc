@@ -1,11 +1,13 @@
 #include <fmt/format.h>
 
+#include <chrono>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "apps/thimble/commands.h"
-#include "apps/thimble/stop_signals.h"
+#include "apps/thimble/interrupts.h"
 #include "base/log.h"
 #include "base/terminal.h"
 #include "engine/engine.h"
@@ -18,6 +20,7 @@ namespace thimble::app {
 namespace {
 
 constexpr uint32_t kGraceMs = 5000;  // for answers to leave once a signal came
+constexpr auto kSignalPoll = std::chrono::milliseconds(100);
 constexpr uint32_t kPortMax = 65535;
 
 struct ServeFlags {
@@ -61,6 +64,10 @@ std::vector<std::string> comma_separated(const std::string& text) {
   return parts;
 }
 
+bool is_loopback(std::string_view host) {
+  return host == "localhost" || host == "::1" || host.starts_with("127.");
+}
+
 const char* content_type(std::string_view path) {
   if (path.ends_with(".js")) return "text/javascript; charset=utf-8";
   if (path.ends_with(".css")) return "text/css; charset=utf-8";
@@ -71,7 +78,7 @@ Result<server::RouteOptions> route_options(const ServeFlags& flags) {
   server::RouteOptions routes;
   if (flags.strict_model) routes.model_names = server::ModelNames::kStrict;
   routes.api_key = THIMBLE_TRY(api_key(flags));
-  routes.allowed_origins = comma_separated(flags.allow_origin);
+  routes.origins = {comma_separated(flags.allow_origin), !is_loopback(flags.host)};
   server::PromptDefaults& defaults = routes.defaults;
   const auto effort = THIMBLE_TRY(base::in(text::parse_effort(flags.effort), "--effort"));
   defaults.thinking = flags.reasoning == "on" && effort.thinking;
@@ -140,16 +147,13 @@ void print_start(const ServeFlags& flags, const engine::Engine& engine, bool ran
     fmt::print(stderr, "This model completes text but cannot chat: {}\n",
                engine.chat_tokens().error().describe());
   }
-  const bool local =
-      flags.host == "localhost" || flags.host == "::1" || flags.host.starts_with("127.");
-  if (!local && flags.api_key.empty() && flags.api_key_file.empty()) {
+  if (!is_loopback(flags.host) && flags.api_key.empty() && flags.api_key_file.empty()) {
     base::log_warn("anyone who reaches this address can use the model",
                    {{"host", flags.host}, {"advice", "--api-key-file"}});
   }
 }
 
 Result<int> run_serve(const ServeFlags& flags) {
-  StopSignals signals;
   const auto routes = THIMBLE_TRY(route_options(flags));
   const auto server = THIMBLE_TRY(listen(flags));
   const auto engine = THIMBLE_TRY(open_engine(flags));
@@ -159,11 +163,12 @@ Result<int> run_serve(const ServeFlags& flags) {
   info.random_weights = has_random_weights(flags.model);
   print_start(flags, *engine, info.random_weights);
   const auto generator = server::make_engine_generator(*engine, std::move(info));
+  const Interrupts interrupts;
   server->start(*generator, routes);
   fmt::print("{} at {}\n", engine->model_name(), server->url());
   std::fflush(stdout);
 
-  signals.wait();
+  while (interrupts.pending() == 0) std::this_thread::sleep_for(kSignalPoll);
   base::log_info("stopping", {{"grace_ms", kGraceMs}});
   server->stop(kGraceMs);
   return kExitDone;

@@ -56,7 +56,10 @@ struct HttpServer::Impl {
   std::optional<asio::executor_work_guard<asio::io_context::executor_type>> work;
   std::thread thread;
 
-  ~Impl() { state.mailbox->close(); }
+  ~Impl() {
+    state.mailbox->close();
+    state.connections.clear();  // before the io_context that their sockets belong to
+  }
 
   Result<void> open(const HttpServerOptions& options);
   void accept();

@@ -47,7 +47,8 @@ void Answer::run(engine::GenerationRequest request) {
   if (!id) {
     const ApiError error = api_error(id.error());
     send_error(error);
-    done_(this, {options_.frame.id, error.status, "refused", error.message, {}, 0});
+    done_(this,
+          {options_.request_id, options_.frame.id, error.status, "refused", error.message, {}, 0});
     return;
   }
   request_ = *id;
@@ -147,7 +148,8 @@ void Answer::send(const std::string& event) {
 }
 
 void Answer::finish(const Ending& ending) {
-  AnswerSummary summary{options_.frame.id, 200, "", "", ending.end, ending.reasoning_tokens};
+  AnswerSummary summary{options_.request_id, options_.frame.id,      200, "", "",
+                        ending.end,          ending.reasoning_tokens};
   const std::optional<ApiError> error = error_of(ending.end);
   if (error) {
     summary.status = error->status;

@@ -28,6 +28,7 @@ enum class Delivery { kWhole, kStream };
 
 struct AnswerOptions {
   AnswerFrame frame;
+  std::string request_id;  // for the log
   Delivery delivery = Delivery::kWhole;
   engine::TextStreamOptions text;
   bool with_logprobs = false;
@@ -37,6 +38,7 @@ struct AnswerOptions {
 
 // For the log, when all is over.
 struct AnswerSummary {
+  std::string request_id;
   std::string id;
   uint32_t status = 200;
   std::string outcome;  // a finish reason, "refused", "gone" or "error"

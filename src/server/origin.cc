@@ -20,14 +20,13 @@ std::string_view without_port(std::string_view authority) {
 
 }  // namespace
 
-bool origin_allowed(std::string_view origin, std::string_view host,
-                    std::span<const std::string> allowed) {
+bool origin_allowed(std::string_view origin, std::string_view host, const OriginPolicy& policy) {
   if (origin.empty()) return true;
   const auto matches = [&](const std::string& entry) { return entry == "*" || entry == origin; };
-  if (std::any_of(allowed.begin(), allowed.end(), matches)) return true;
+  if (std::any_of(policy.allowed.begin(), policy.allowed.end(), matches)) return true;
   const std::string_view authority = authority_of(origin);
   if (authority.empty()) return false;
-  if (authority == host) return true;
+  if (policy.trusts_host && authority == host) return true;
   const std::string_view name = without_port(authority);
   return name == "localhost" || name == "127.0.0.1" || name == "[::1]";
 }

@@ -71,7 +71,8 @@ void log_outcome(const AnswerSummary& summary) {
   const double seconds = static_cast<double>(end.decode_us) * 1e-6;
   const double rate =
       end.decode_us > 0 ? static_cast<double>(end.completion_tokens) / seconds : 0.0;
-  base::log_info("request", {{"id", summary.id},
+  base::log_info("request", {{"id", summary.request_id},
+                             {"answer", summary.id},
                              {"status", summary.status},
                              {"outcome", summary.outcome},
                              {"prompt_tokens", end.prompt_tokens},
@@ -146,7 +147,7 @@ void Routes::route(const std::shared_ptr<net::HttpExchange>& exchange) {
 Routes::Reply Routes::dispatch(Call& call) {
   const net::HttpRequest& request = call.request;
   const std::string_view origin = request.header("Origin");
-  if (!origin_allowed(origin, request.header("Host"), options_.allowed_origins)) {
+  if (!origin_allowed(origin, request.header("Host"), options_.origins)) {
     return tl::unexpected(ApiError{
         403, "pages from other sites may not call this server; see --allow-origin", {}, {}, {}});
   }
@@ -273,6 +274,7 @@ Routes::Reply Routes::generate(const Call& call, AnswerKind kind, const Generati
                    options_.fingerprint,
                    prompt.starts_in_reasoning,
                    fields.include_usage};
+  options.request_id = call.id;
   options.delivery = fields.stream ? Delivery::kStream : Delivery::kWhole;
   options.text = {prompt.starts_in_reasoning, prompt.think_close, fields.stop};
   options.with_logprobs = fields.top_logprobs.has_value();

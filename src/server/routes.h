@@ -22,6 +22,7 @@
 #include "server/answer.h"
 #include "server/errors.h"
 #include "server/generator.h"
+#include "server/origin.h"
 #include "server/prompt.h"
 #include "server/static_files.h"
 #include "server/worker_pool.h"
@@ -33,7 +34,7 @@ enum class ModelNames { kAny, kStrict };  // kStrict: another name than ours is 
 struct RouteOptions {
   ModelNames model_names = ModelNames::kAny;
   std::string api_key;  // empty: none is asked for
-  std::vector<std::string> allowed_origins;
+  OriginPolicy origins;
   PromptDefaults defaults;
   std::string fingerprint = "thimble";
   std::vector<StaticFile> files;

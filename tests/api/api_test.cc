@@ -48,7 +48,7 @@ void apply(const std::string& line, TestServerOptions& options) {
   } else if (name == "answer_tokens") {
     defaults.answer_tokens = number;
   } else if (name == "allow_origin") {
-    options.routes.allowed_origins.push_back(value);
+    options.routes.origins.allowed.push_back(value);
   } else if (name == "no_chat") {
     options.can_chat = false;
   } else if (!name.empty()) {
