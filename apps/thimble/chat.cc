@@ -122,7 +122,7 @@ std::pair<std::string_view, std::string_view> split_command(std::string_view lin
   return {line.substr(1, end - 1), rest};
 }
 
-enum class Next { kGoOn, kQuit };
+enum class Next { kGoOn, kQuit, kInterrupted };
 
 Result<Next> run_command(std::string_view line, Session& session) {
   const auto [name, rest] = split_command(line);
@@ -153,9 +153,9 @@ Result<Next> run_message(const std::string& message, const ChatCommandFlags& fla
   const ConsoleAnswer answer = THIMBLE_TRY(session.answer(message));
   if (!answer.content.ends_with('\n')) std::fputs("\n", stdout);
   std::fflush(stdout);
-  if (answer.signal == SIGTERM) return Next::kQuit;
   if (answer.signal != 0 || flags.engine.verbose) note(summary(answer));
-  return Next::kGoOn;
+  if (answer.signal == SIGTERM) return Next::kQuit;
+  return answer.signal == 0 ? Next::kGoOn : Next::kInterrupted;
 }
 
 // Of one line from the user; blank ones mean nothing.
@@ -184,6 +184,7 @@ Result<int> run_chat(const ChatCommandFlags& flags) {
     if (event == LineEditor::Event::kInterrupt) continue;
     const Result<Next> next = run_line(std::move(line), flags, session);
     if (next == Next::kQuit) return kExitDone;
+    if (next == Next::kInterrupted && !editor.interactive()) return 128 + SIGINT;
     if (next) continue;
     if (!editor.interactive()) return tl::unexpected(next.error());
     fmt::print(stderr, "{}\n",

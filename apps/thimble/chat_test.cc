@@ -71,6 +71,13 @@ TEST(Chat, ABackslashGoesOnInTheNextLine) {
   EXPECT_THAT(child.err(), HasSubstr("9 prompt tokens"));  // "ab\ncd": five bytes and the header
 }
 
+TEST(Chat, InterruptEndsAPipedSession) {
+  Child child(chat({"--max-tokens", "60000"}), "hello\nnever reached\n");
+  ASSERT_TRUE(child.wait_for_output(20));
+  child.signal(SIGINT);
+  EXPECT_EQ(child.wait(), 130);
+}
+
 // A terminal with someone at the keys.
 class Terminal {
  public:

@@ -77,12 +77,14 @@ TEST_F(MemoryTest, UnreadableFilesAreNoLimit) {
 }
 
 TEST_F(MemoryTest, ProcessLimit) {
+  constexpr uint64_t kLimit = 1ULL << 50;  // far from anything this test itself needs
+  write("proc/meminfo", "MemAvailable:   9007199254740992 kB\n");
   write("proc/self/status", "VmSize:  1000 kB\nVmData:  10 kB\n");
   const auto limited = [this] {
-    const rlimit limit{3'000'000, 3'000'000};
+    const rlimit limit{kLimit, kLimit};
     ::setrlimit(RLIMIT_DATA, &limit);
     const AvailableMemory memory = read();
-    const bool right = memory.bytes == 3'000'000 - 10 * 1024 && memory.limited_by == "RLIMIT_DATA";
+    const bool right = memory.bytes == kLimit - 10 * 1024 && memory.limited_by == "RLIMIT_DATA";
     std::_Exit(right ? 0 : 1);
   };
   EXPECT_EXIT(limited(), testing::ExitedWithCode(0), "");

@@ -103,6 +103,7 @@ std::vector<int32_t> expected_ids(const GenerationRequest& request) {
 
 class SchedulerTest : public testing::Test {
  protected:
+  void TearDown() override { runner.allow(1 << 20); }  // a failed test must not hang
   void start(SchedulerOptions options = {}) {
     if (options.context_tokens == 0) options.context_tokens = 1000;
     scheduler.emplace(runner, options);

@@ -12,6 +12,20 @@
 namespace thimble::engine {
 namespace {
 
+const char* to_string(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kStop:
+      return "stop";
+    case FinishReason::kLength:
+      return "length";
+    case FinishReason::kCancelled:
+      return "cancelled";
+    case FinishReason::kError:
+      return "error";
+  }
+  return "?";
+}
+
 // What a sink threw, as an error. REQUIRES: called from a catch block.
 Error thrown_by_sink() {
   try {
@@ -114,7 +128,7 @@ void Sequence::emit(const GeneratedToken& token) {
 }
 
 void Sequence::end(FinishReason reason, std::optional<Error> error) {
-  if (over_) return;
+  CHECK(!over_);
   over_ = true;
   end_.reason = reason;
   end_.error = std::move(error);
@@ -126,6 +140,13 @@ void Sequence::end(FinishReason reason, std::optional<Error> error) {
 void Sequence::finish() {
   CHECK(over_);
   state_.reset();  // its memory is free before the client hears of the end
+  base::log_debug("request ended", {{"id", pending_.id},
+                                    {"reason", to_string(end_.reason)},
+                                    {"prompt_tokens", end_.prompt_tokens},
+                                    {"completion_tokens", end_.completion_tokens},
+                                    {"queue_us", end_.queue_us},
+                                    {"prefill_us", end_.prefill_us},
+                                    {"decode_us", end_.decode_us}});
   notify_end(pending_.id, *pending_.sink, end_);
 }
 

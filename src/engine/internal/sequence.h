@@ -43,7 +43,7 @@ class Sequence {
   // What became of the step that next_step() described: samples when it asked for logits.
   void accept(const Result<void>& outcome);
 
-  // Ends the request unless it is over already.
+  // Ends the request. REQUIRES: not over().
   void end(FinishReason reason, std::optional<Error> error = std::nullopt);
 
   // Sends on_end(), once. REQUIRES: over().
