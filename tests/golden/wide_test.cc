@@ -151,8 +151,8 @@ TEST_F(Wide, ExactWithinStatisticalBounds) {
     const std::string name = "hidden.layers." + std::to_string(layer);
     const auto expected_last = view(file_, name + ".last").as<float>();
     const Distance h = distance(trace.float_rows().at(name).back(), expected_last);
-    std::printf("stream after layer %u, last position: max %.3g rms %.3g\n", layer, h.max_abs,
-                h.rms);
+    fmt::print("stream after layer {}, last position: max {:.3g} rms {:.3g}\n", layer, h.max_abs,
+               h.rms);
     if (layer == 0) {
       EXPECT_LE(h.max_abs, 1e-4);
     }
