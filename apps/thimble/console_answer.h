@@ -25,7 +25,7 @@ struct ConsoleAnswer {
 Result<ConsoleAnswer> run_on_console(engine::Engine& engine, engine::GenerationRequest request,
                                      engine::TextStreamOptions options);
 
-// "5 prompt tokens in 0.02 s, 40 generated in 0.61 s (65.6 a second), stopped by the model"
+// "5 prompt tokens in 0.02 s, 40 generated in 0.61 s (65.6 a second), ended by the model"
 std::string summary(const ConsoleAnswer& answer);
 
 }  // namespace thimble::app

@@ -12,11 +12,13 @@ namespace {
 
 using internal::divide_up;
 
+constexpr uint64_t kRunStep = 32;  // outputs: the rows that share FP8 scales
+
 // The tasks of one product: blocks of x rows, each against runs of outputs.
 struct Cut {
   uint64_t row_blocks;
   uint64_t output_runs;
-  uint32_t outputs;  // in a run, a multiple of kLinearOutputs
+  uint32_t outputs;  // in a run, a multiple of kRunStep
 
   uint64_t tasks() const { return row_blocks * output_runs; }
 };
@@ -24,11 +26,11 @@ struct Cut {
 Cut cut_product(const LinearJob& job) {
   const uint64_t rows = std::min<uint64_t>(job.x.rows, kLinearRows);
   const uint64_t per_output = std::max<uint64_t>(1, rows * job.weight.cols);
-  const uint64_t wanted = divide_up(internal::kTaskWork, per_output * kLinearOutputs);
-  const uint64_t all = divide_up(job.weight.rows, kLinearOutputs);
+  const uint64_t wanted = divide_up(internal::kTaskWork, per_output * kRunStep);
+  const uint64_t all = divide_up(job.weight.rows, kRunStep);
   const uint64_t tiles = std::max<uint64_t>(1, std::min(wanted, all));
   return {divide_up(job.x.rows, kLinearRows), divide_up(all, tiles),
-          static_cast<uint32_t>(tiles * kLinearOutputs)};
+          static_cast<uint32_t>(tiles * kRunStep)};
 }
 
 void check_job(const LinearJob& job) {

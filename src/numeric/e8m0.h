@@ -3,6 +3,7 @@
 // Byte 0 is 2^-127, a float32 subnormal: shifting the byte into the exponent field would give zero.
 #pragma once
 
+#include <array>
 #include <bit>
 #include <cstdint>
 
@@ -10,11 +11,21 @@ namespace thimble::numeric {
 
 inline constexpr uint8_t kE8m0Nan = 0xFF;
 
-constexpr float e8m0_to_float(uint8_t byte) {
-  if (byte == 0) return 0x1p-127f;
-  if (byte == kE8m0Nan) return std::bit_cast<float>(0x7FC00000u);
-  return std::bit_cast<float>(static_cast<uint32_t>(byte) << 23);
+namespace internal {
+
+constexpr std::array<float, 256> make_e8m0_table() {
+  std::array<float, 256> table{};
+  for (uint32_t byte = 1; byte < kE8m0Nan; ++byte) table[byte] = std::bit_cast<float>(byte << 23);
+  table[0] = 0x1p-127f;
+  table[kE8m0Nan] = std::bit_cast<float>(0x7FC00000u);
+  return table;
 }
+
+inline constexpr std::array<float, 256> kE8m0Table = make_e8m0_table();
+
+}  // namespace internal
+
+constexpr float e8m0_to_float(uint8_t byte) { return internal::kE8m0Table[byte]; }
 
 // 1 / e8m0_to_float(byte), exact: 2^(127 - byte).
 constexpr float e8m0_inverse(uint8_t byte) {

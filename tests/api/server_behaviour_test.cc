@@ -48,8 +48,10 @@ bool idle(TestServer& server) {
 
 // A request that nobody waits for must not hold the one place there is.
 TEST(ServerBehaviour, AClientThatLeavesFreesItsPlace) {
+  TestServerOptions options;
+  options.context_tokens = 1 << 20;  // minutes of words: nothing ends by itself
   for (const char* body : {kChat, kChatStream}) {
-    TestServer server;
+    TestServer server(options);
     server.generator().set_script(endless(1000));
     LoopbackClient running(server.port());
     running.send(post(body));

@@ -50,7 +50,6 @@ class Sequence {
   void finish();
 
   bool over() const { return over_; }
-  RequestId id() const { return pending_.id; }
   uint64_t prompt_tokens_done() const { return prompt_done_; }
   uint64_t generated_tokens() const { return end_.completion_tokens; }
 

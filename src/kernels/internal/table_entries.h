@@ -15,9 +15,9 @@
 namespace thimble::kernels {
 
 // Scratch of one linear call, in floats: a decoded weight tile, then partial sums.
-inline constexpr uint32_t kLinearOutputs = 32;  // outputs decoded at a time
-inline constexpr uint32_t kLinearDepth = 512;   // columns decoded at a time; the canonical block
-inline constexpr uint32_t kLinearRows = 64;     // rows of x in one call, at most
+inline constexpr uint32_t kLinearOutputs = 8;  // outputs decoded at a time
+inline constexpr uint32_t kLinearDepth = 512;  // columns decoded at a time; the canonical block
+inline constexpr uint32_t kLinearRows = 64;    // rows of x in one call, at most
 // Rows of the weight tile do not begin a power of two apart: they would share cache sets.
 inline constexpr uint64_t kLinearStride = kLinearDepth + 16;
 inline constexpr uint64_t kLinearScratch =
@@ -52,7 +52,7 @@ struct ScoreTile {
 struct Table {
   const char* name;
 
-  // y[i][o] for outputs o in [begin, end); begin a multiple of 32. x: at most kLinearRows rows.
+  // y[i][o] for outputs o in [begin, end). x: at most kLinearRows rows.
   void (*linear)(const WeightView& weight, uint32_t begin, uint32_t end, Rows<const float> x,
                  Rows<float> y, float* scratch);
   // Columns [begin, end) of one row; begin a multiple of 32.
