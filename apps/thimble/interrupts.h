@@ -1,7 +1,7 @@
-// Ctrl-C and SIGTERM while an answer is being made: noticed, so that the answer ends in good order.
+// Ctrl-C and SIGTERM noticed, so that what is being done ends in good order.
 //
-// One object at a time, on any thread. A second signal ends the process at once: the
-// step that is being computed may be a long one.
+// One object at a time, on any thread. A second signal ends the process at once: the step that is
+// being computed may be a long one.
 #pragma once
 
 #include <csignal>
