@@ -37,7 +37,8 @@ Result<Json> Converter::convert_object(dom::object object) {
     if (!seen.insert(field.key).second) {
       return fail(ErrorCode::kCorrupt, "the key {} appears twice", in_quotes(field.key));
     }
-    out.emplace_back(std::string(field.key), THIMBLE_TRY(convert(field.value)));
+    Json value = THIMBLE_TRY(convert(field.value));
+    out.emplace_back(std::string(field.key), std::move(value));
   }
   return Json{std::move(out)};
 }

@@ -141,7 +141,11 @@ template <class V, class Row, uint32_t kRows, uint32_t kOutputs, uint32_t... kIn
                                                Rows<const float> x, Rows<float> y,
                                                std::integer_sequence<uint32_t, kIndex...>) {
   const Row rows[kOutputs] = {Row(weight, begin + kIndex)...};
-  V total[kRows][kOutputs];
+  V total[kRows]
+         [kOutputs];  // set by the first block; zeros here only for compilers that cannot see it
+  for (uint32_t r = 0; r < kRows; ++r) {
+    for (uint32_t o = 0; o < kOutputs; ++o) total[r][o] = V::zero();
+  }
   uint32_t k = 0;
   do {
     V acc[kRows][kOutputs];
@@ -187,6 +191,14 @@ struct Slice {
   uint64_t partial_stride;  // floats from one row to the next
   bool first;
   bool last;
+
+  [[gnu::always_inline]] float* at(uint64_t row, uint64_t output) const {
+    return partial + row * partial_stride + output * 16;
+  }
+  // The same for the rows and outputs from these on.
+  [[gnu::always_inline]] Slice from(uint64_t row, uint64_t output) const {
+    return {partial == nullptr ? nullptr : at(row, output), partial_stride, first, last};
+  }
 };
 
 // y[r][o] = x[r] . w[o] over k columns; w rows are zero up to a multiple of 16.
@@ -224,48 +236,42 @@ template <class V, uint32_t kRows, uint32_t kOutputs>
     if (!slice.first) {
 #pragma GCC unroll 8
       for (uint32_t o = 0; o < kOutputs; ++o) {
-        acc[r][o] = V::load(slice.partial + r * slice.partial_stride + o * 16) + acc[r][o];
+        acc[r][o] = V::load(slice.at(r, o)) + acc[r][o];
       }
     }
     if (slice.last) {
       store_sums(acc[r], y.row(r));
     } else {
 #pragma GCC unroll 8
-      for (uint32_t o = 0; o < kOutputs; ++o) {
-        acc[r][o].store(slice.partial + r * slice.partial_stride + o * 16);
-      }
+      for (uint32_t o = 0; o < kOutputs; ++o) acc[r][o].store(slice.at(r, o));
     }
   }
 }
 
 template <class V, uint32_t kOutputs>
-inline void dot_rows(Rows<const float> x, Rows<const float> w, uint32_t k, Slice slice,
+inline void dot_rows(Rows<const float> x, Rows<const float> w, uint32_t k, const Slice& slice,
                      Rows<float> y) {
   uint64_t r = 0;
   for (; r + V::kTileRows <= x.rows; r += V::kTileRows) {
-    dot_tile<V, V::kTileRows, kOutputs>(x.slice(r, V::kTileRows), w, k, slice,
+    dot_tile<V, V::kTileRows, kOutputs>(x.slice(r, V::kTileRows), w, k, slice.from(r, 0),
                                         y.slice(r, V::kTileRows));
-    slice.partial += V::kTileRows * slice.partial_stride;
   }
   for (; r < x.rows; ++r) {
-    dot_tile<V, 1, kOutputs>(x.slice(r, 1), w, k, slice, y.slice(r, 1));
-    slice.partial += slice.partial_stride;
+    dot_tile<V, 1, kOutputs>(x.slice(r, 1), w, k, slice.from(r, 0), y.slice(r, 1));
   }
 }
 
 // All rows of x against all rows of w.
 template <class V>
-inline void dot_block(Rows<const float> x, Rows<const float> w, uint32_t k, Slice slice,
+inline void dot_block(Rows<const float> x, Rows<const float> w, uint32_t k, const Slice& slice,
                       Rows<float> y) {
   uint64_t o = 0;
   for (; o + V::kTileOutputs <= w.rows; o += V::kTileOutputs) {
-    dot_rows<V, V::kTileOutputs>(x, w.slice(o, V::kTileOutputs), k, slice,
+    dot_rows<V, V::kTileOutputs>(x, w.slice(o, V::kTileOutputs), k, slice.from(0, o),
                                  y.columns(o, V::kTileOutputs));
-    slice.partial += V::kTileOutputs * 16;
   }
   for (; o < w.rows; ++o) {
-    dot_rows<V, 1>(x, w.slice(o, 1), k, slice, y.columns(o, 1));
-    slice.partial += 16;
+    dot_rows<V, 1>(x, w.slice(o, 1), k, slice.from(0, o), y.columns(o, 1));
   }
 }
 
