@@ -214,7 +214,9 @@ void Connection::respond(const HttpResponse& response) {
 void Connection::begin_stream(const HttpResponse& head, const StreamOptions& options) {
   if (state_ != State::kAnswering || last_word_ || streaming_) return;
   streaming_ = true;
-  if (!http_1_1_) keep_alive_ = false;  // only closing ends such a body
+  // A stream is the last answer of its connection. Without chunks only closing ends it; with them
+  // node-fetch 2 on Debian's Node.js 18 takes the end of a kept connection for a broken answer.
+  keep_alive_ = false;
   head_ = head_text(head, true);
   stream_ = options;
   quiet_since_us_ = base::monotonic_us();
