@@ -233,19 +233,21 @@ Picked pick(const Keys& keys, const std::vector<float>& q, const std::vector<flo
   Picked out;
   out.selected.assign(2 * n, std::vector<int32_t>(shape.topk, -5));
   for (uint64_t v : visible) out.blocks.emplace_back((v + 3) / 4 + 1, 9);
-  Bench bench(threads);
   std::vector<SelectJob> jobs;
   for (size_t i = 0; i < n; ++i) {
     jobs.push_back({&q[i * 4 * keys.dims], &weights[i * 4], keys.view, visible[i], nullptr,
                     out.blocks[i].data(), out.selected[i].data(), nullptr});
   }
-  index_select(jobs, shape, bench);
+  Bench source(threads);
+  index_select(jobs, shape, source);
   for (size_t i = 0; i < n; ++i) {
     jobs[i].allowed_blocks = out.blocks[i].data();
     jobs[i].candidate_blocks = nullptr;
     jobs[i].selected = out.selected[n + i].data();
   }
-  index_select(jobs, shape, bench);
+  // Not the same workspace, where the scores of the source still lie.
+  Bench later(threads);
+  index_select(jobs, shape, later);
   return out;
 }
 
@@ -272,6 +274,35 @@ TEST(IndexSelect, CandidatesThreadsAndTables) {
   }
   for (uint32_t threads : {2, 4}) EXPECT_EQ(pick(keys, q, weights, visible, threads), expected);
   test::with_each_table([&] { EXPECT_EQ(pick(keys, q, weights, visible, 1), expected); });
+}
+
+// Tiles without an allowed block are skipped; one whose first, middle or last block is allowed is
+// not, nor one that a block of more than a tile covers.
+TEST(IndexSelect, TilesOfTheAllowedBlocksAreScored) {
+  base::SplitMix64 random(4);
+  const Keys keys(random, TileFormat::kFloat, 32, 200);
+  const std::vector<float> q = test::normal_floats(random, 32);
+  const std::vector<float> weight = {1.0f};
+  for (uint32_t size : {1, 4, 7, 16, 40}) {
+    const uint64_t blocks = (200 + size - 1) / size;
+    for (uint64_t only = 0; only < blocks; ++only) {
+      std::vector<uint8_t> allowed(blocks, 0);
+      allowed[only] = 1;
+      std::vector<float> scores;
+      for (uint64_t e = 0; e < 200; ++e) scores.push_back(ordered_score(q, weight, keys.row(e)));
+      std::vector<int32_t> selected(3);
+      Bench bench(1);
+      // Memory that was never scored holds large numbers.
+      {
+        const Workspace::Mark mark(bench.workspace);
+        std::ranges::fill(bench.workspace.take<float>(1 << 12), 1e9f);
+      }
+      const SelectJob job{q.data(),       weight.data(), keys.view,       200,
+                          allowed.data(), nullptr,       selected.data(), nullptr};
+      index_select({&job, 1}, {1, 32, 3, size, 1}, bench);
+      EXPECT_EQ(selected, sorted_topk(scores, &allowed, size, 3)) << size << " " << only;
+    }
+  }
 }
 
 TEST(IndexSelect, AllVisibleNeedsNoKeys) {

@@ -224,6 +224,27 @@ TYPED_TEST(BlockQuant, InfinitySaturatesTheScale) {
   EXPECT_EQ(kv[3], TypeParam{-2688});
 }
 
+// Every scale, every boundary: the quotient, not a product with a rounded reciprocal, decides a
+// tie.
+TEST(KvFp4, BoundariesUnderEveryScale) {
+  const float boundaries[] = {0.25f, 0.75f, 1.25f, 1.75f, 2.5f, 3.5f, 5.0f};
+  for (uint8_t code = 1; code < kE4m3Nan; ++code) {
+    const float scale = e4m3_to_float(code);
+    std::vector<float> x(16, 0.0f);
+    for (size_t i = 0; i < 7; ++i) {
+      x[i] = boundaries[i] * scale;
+      x[7 + i] = std::nextafter(boundaries[i] * scale, kInf);
+    }
+    x[15] = -6.0f * scale;
+    std::vector<uint8_t> codes(16);
+    ASSERT_EQ(quantize_kv_fp4_group(x.data(), codes.data()), code);
+    for (size_t i = 0; i < 7; ++i) {
+      EXPECT_EQ(codes[i], float_to_e2m1(boundaries[i])) << scale;
+      EXPECT_EQ(codes[7 + i], float_to_e2m1(std::nextafter(boundaries[i], kInf))) << scale;
+    }
+  }
+}
+
 TEST(KvFp4, ScaleMayRoundDownAndThenSaturates) {
   std::vector<float> x(16, 0.0f);
   x[0] = 6.2f;  // 6.2 / 6 = 1.033 rounds to 1

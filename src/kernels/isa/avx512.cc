@@ -3,7 +3,7 @@
 // The algorithms are included inside a target region, so that this file needs no compiler flags and
 // the rest of the program runs on any x86-64. Two rules keep the instructions in: every header that
 // defines functions of other namespaces comes before the region, and whatever is defined inside is
-// a template over the vector type, whose symbols no other file has.
+// always inlined or a template over the vector type, whose symbols no other file has.
 #include "kernels/internal/table_entries.h"
 
 #if defined(__x86_64__)
