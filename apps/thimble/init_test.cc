@@ -143,6 +143,19 @@ TEST(Inspect, ListsWhatTheFilesLack) {
               ::testing::HasSubstr("model-00003-of-00003.safetensors"));
 }
 
+// The tokenizer belongs to the model where Engram hashes by it: serving would refuse the rest.
+TEST(Inspect, ChecksTheTokenizerAsServingWould) {
+  const base::TempDir dir;
+  std::filesystem::copy(golden::path("t1_mini/model"), dir.path());
+  EXPECT_EQ(inspect(dir.path().string()).first, kExitDone);
+  ASSERT_TRUE(base::write_file_atomic(dir.path() / "tokenizer.json", "{\"model\": 1}"));
+  const auto [broken, broken_json] = inspect(dir.path().string());
+  EXPECT_EQ(broken, kExitFailed);
+  EXPECT_EQ(broken_json["mismatches"][0]["tensor"], "tokenizer.json");
+  std::filesystem::remove(dir.path() / "tokenizer.json");
+  EXPECT_EQ(inspect(dir.path().string()).first, kExitFailed);
+}
+
 TEST(Inspect, TextNamesEveryLayerOnce) {
   ::testing::internal::CaptureStdout();
   EXPECT_EQ(run({"inspect", "released"}), kExitDone);

@@ -4,6 +4,9 @@
 
 #include "apps/thimble/commands.h"
 #include "apps/thimble/inspection.h"
+#include "arch/checkpoint.h"
+#include "engine/model_files.h"
+#include "model/engram.h"
 
 namespace thimble::app {
 namespace {
@@ -12,6 +15,18 @@ struct InspectFlags {
   std::string model;
   bool json = false;
 };
+
+// What serving would find wrong with the tokenizer: unreadable, larger than the vocabulary, absent
+// or another one's where Engram hashes by it.
+Result<void> check_tokenizer(const Path& directory) {
+  const auto checkpoint = THIMBLE_TRY(arch::Checkpoint::open(directory));
+  const auto tokenizer = THIMBLE_TRY(engine::open_tokenizer(checkpoint));
+  const auto token_map = THIMBLE_TRY(engine::engram_map(checkpoint, tokenizer));
+  if (checkpoint.config().engram.layer_ids.empty()) return {};
+  const auto hasher = model::EngramHasher::create(checkpoint.config(), token_map);
+  if (!hasher) return tl::unexpected(hasher.error());
+  return {};
+}
 
 Result<Inspection> inspect(const std::string& source) {
   Inspection inspection;
@@ -22,6 +37,13 @@ Result<Inspection> inspect(const std::string& source) {
   } else if (std::filesystem::is_directory(source, ignored)) {
     inspection.files = THIMBLE_TRY(arch::inspect_checkpoint(source));
     inspection.config = inspection.files->config;
+    auto& mismatches = inspection.files->mismatches;
+    if (mismatches.empty()) {
+      if (const auto checked = check_tokenizer(source); !checked) {
+        mismatches.push_back(
+            {arch::Mismatch::Kind::kFile, "tokenizer.json", checked.error().describe()});
+      }
+    }
   } else {
     inspection.config = THIMBLE_TRY(arch::load_config(source));
   }

@@ -44,7 +44,7 @@ Result<std::vector<int32_t>> read_ids(const Path& file) {
           std::find_if(at, end, [](unsigned char c) { return std::isspace(c) != 0; });
       return base::fail(ErrorCode::kInvalidArgument,
                         "{}, byte {}: expected a token id, found \"{}\"", file.string(),
-                        at - text.data(), std::string(at, std::min(word_end, at + 40)));
+                        at - text.data(), base::printable({at, word_end}, 24));
     }
     ids.push_back(id);
     at = next;
