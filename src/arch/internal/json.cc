@@ -38,7 +38,7 @@ Result<Json> Converter::convert_object(dom::object object) {
       return fail(ErrorCode::kCorrupt, "the key {} appears twice", in_quotes(field.key));
     }
     Json value = THIMBLE_TRY(convert(field.value));
-    out.emplace_back(std::string(field.key), std::move(value));
+    out.push_back({std::string(field.key), std::move(value)});
   }
   return Json{std::move(out)};
 }
