@@ -39,7 +39,9 @@ void Connection::refuse_busy() {
 void Connection::stop_soon() {
   if (state_ == State::kAnswering) {
     keep_alive_ = false;
-  } else if (state_ != State::kLingering) {
+  } else if (state_ == State::kLingering) {
+    arm(kLingerStoppingMs);  // it began with the long wait, before the stop
+  } else {
     close();
   }
 }
