@@ -5,6 +5,8 @@
 // blocks; (4) rows alone against rows in a batch; (5) extreme scales, NaN, infinity, denormals.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "kernels/internal/test_support.h"
 #include "numeric/e8m0.h"
 #include "numeric/fp4_e2m1.h"
@@ -173,6 +175,26 @@ TEST(Linear, StridesAndNothingWrittenBetweenRows) {
       }
     }
   });
+}
+
+// The workspace hands out memory as it was left: NaN there must not leak through padded columns.
+TEST(Linear, ScratchMayHoldAnything) {
+  base::SplitMix64 random(10);
+  for (uint32_t cols : {5, 33, 520}) {
+    const test::Weight w = test::make_weight(random, WeightFormat::kBF16, 9, cols);
+    const std::vector<float> x = test::normal_floats(random, 20 * cols);
+    test::with_each_table([&] {
+      Bench bench(1);
+      {
+        const Workspace::Mark mark(bench.workspace);
+        std::ranges::fill(bench.workspace.take<float>(2 * kLinearScratch), test::kNan);
+      }
+      std::vector<float> y(20 * 9);
+      linear(w.view, {x.data(), 20, cols}, {y.data(), 20, 9}, bench);
+      EXPECT_TRUE(same_bits(y, run_linear(w.view, x, 20))) << cols;
+      EXPECT_FALSE(std::isnan(y[0]));
+    });
+  }
 }
 
 TEST(Linear, BatchEqualsSingles) {

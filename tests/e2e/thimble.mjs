@@ -37,6 +37,7 @@ export class Server {
         return server;
       }
     }
+    await server.closed;
     throw new Error(`the server ended before it listened:\n${server.log}`);
   }
 
@@ -44,6 +45,7 @@ export class Server {
     this.child = child;
     this.log = '';
     this.exit = once(child, 'exit');
+    this.closed = once(child, 'close');  // after 'exit', once all of its output was read
     running.add(this);
     child.on('exit', () => running.delete(this));
     child.stderr.on('data', (bytes) => { this.log += bytes; });
