@@ -47,6 +47,7 @@ LayerPlan make_layer_plan(const Config& config) {
         owner = static_cast<uint32_t>(plan.owners.size());
         kv_source = layer;
         plan.owners.push_back({layer, role.ratio});
+        plan.decoder_begin = layer;
       }
       if (selects) index_source = layer;
       CHECK(owner && index_source);

@@ -45,6 +45,9 @@ struct LayerPlan {
   std::vector<LayerRole> layers;  // [num_hidden_layers]
   std::vector<Owner> owners;      // ascending layer
   uint32_t window = 0;
+  // First layer of the decoder half: the last owner, D. Layers from it on write no entries but D's,
+  // which are projected from its input. 0 when no layer owns global KV.
+  uint32_t decoder_begin = 0;
 };
 
 // REQUIRES: a validated config.
