@@ -1,5 +1,7 @@
 // Compressor of a KV owner: rows to latents, latents to index keys and main rows.
 // Source: backbone spec sections 6.1 and 6.2.
+#include <algorithm>
+
 #include "base/check.h"
 #include "model/internal/step.h"
 #include "model/rope.h"
@@ -15,12 +17,28 @@ struct NewEntry {
 
 float eps(const Step& step) { return static_cast<float>(step.config.rms_norm_eps); }
 
-// Ratio 1: every row is an entry.
+// Tokens below it have their entries already.
+uint64_t hit_of(const Chunk& chunk) { return chunk.plan == nullptr ? 0 : chunk.plan->hit; }
+
+// Does any row of the step still have an entry to make or to open?
+bool anything_new(const Step& step, uint32_t ratio) {
+  return std::ranges::any_of(step.rows, [&](const StepRow& row) {
+    return row.position / ratio >= arch::entries_after(hit_of(step.chunks[row.chunk]), ratio);
+  });
+}
+
+// Ratio 1: every row at or above its hit is an entry.
 std::vector<NewEntry> project_each(const Step& step, const LayerWeights& weights,
                                    Rows<const float> x, Rows<float> latents) {
-  kernels::linear(weights.compressor.wkv, x, latents, step.context);
+  const Rows<float> projected = step.take(step.n(), latents.cols);
+  kernels::linear(weights.compressor.wkv, x, projected, step.context);
   std::vector<NewEntry> entries;
-  for (const StepRow& row : step.rows) entries.push_back({row.chunk, row.position});
+  for (uint64_t i = 0; i < step.n(); ++i) {
+    const StepRow& row = step.rows[i];
+    if (row.position < hit_of(step.chunks[row.chunk])) continue;
+    std::copy_n(projected.row(i), latents.cols, latents.row(entries.size()));
+    entries.push_back({row.chunk, row.position});
+  }
   return entries;
 }
 
@@ -35,14 +53,15 @@ std::vector<NewEntry> pool_pairs(Step& step, const LayerWeights& weights, uint32
   std::vector<NewEntry> entries;
   for (uint64_t i = 0; i < step.n(); ++i) {
     const StepRow& row = step.rows[i];
-    ChunkProgress& progress = step.progress[row.chunk];
-    HalfPair& open = progress.half_pairs[owner];
+    HalfPair& open = step.progress[row.chunk].half_pairs[owner];
     if (row.position % 2 == 0) {
+      open.token = row.position;
       open.value.assign(value.row(i), value.row(i) + value.cols);
       open.gate.assign(gate.row(i), gate.row(i) + gate.cols);
       continue;
     }
-    CHECK_EQ(open.value.size(), value.cols);
+    if (row.position < hit_of(step.chunks[row.chunk])) continue;
+    CHECK(open.token == row.position - 1);
     kernels::pool_pair(open.value.data(), open.gate.data(), value.row(i), gate.row(i),
                        step.config.head_dim, latents.row(entries.size()));
     entries.push_back({row.chunk, row.position / 2});
@@ -109,12 +128,17 @@ void store_main_rows(const Step& step, const arch::LayerRole& role,
 
 void compress(Step& step, const LayerWeights& weights, const arch::LayerRole& role,
               Rows<const float> x) {
+  if (!anything_new(step, role.ratio)) return;
   const kernels::Workspace::Mark mark(step.context.workspace);
   Rows<float> latents = step.take(step.n(), step.config.head_dim);
   const std::vector<NewEntry> entries = role.ratio == 1
                                             ? project_each(step, weights, x, latents)
                                             : pool_pairs(step, weights, *role.owner, x, latents);
   latents = latents.slice(0, entries.size());
+  for (const NewEntry& e : entries) {
+    const std::span<uint64_t> written = step.chunks[e.chunk].written;
+    if (!written.empty()) ++written[*role.owner];
+  }
   kernels::rms_norm(latents, weights.compressor.norm, eps(step), latents, step.context);
   tell_entries(step, "latent", role.layer, entries, latents);
   const RopeTable rope = entry_rope(step, entries, role.ratio, step.frequencies.compressed);

@@ -150,6 +150,15 @@ Result<EngramHasher> EngramHasher::create(const arch::Config& config,
   return hasher;
 }
 
+std::vector<int32_t> EngramHasher::history_after(std::span<const int32_t> ids) const {
+  std::vector<int32_t> history(history_tokens(), kDeadToken);
+  const size_t known = std::min<size_t>(ids.size(), history.size());
+  for (size_t i = 0; i < known; ++i) {
+    history[history.size() - 1 - i] = static_cast<int32_t>(compressed(ids[ids.size() - 1 - i]));
+  }
+  return history;
+}
+
 void EngramHasher::row_ids(uint32_t engram, std::span<const int32_t> recent,
                            std::span<int64_t> rows) const {
   CHECK_EQ(recent.size(), static_cast<size_t>(ngrams_));

@@ -27,6 +27,9 @@ class EngramHasher {
     return static_cast<uint32_t>(map_[static_cast<size_t>(token)]);
   }
   uint32_t history_tokens() const { return ngrams_ - 1; }
+  // Compressed ids of the last history_tokens() of `ids`, oldest first; kDeadToken where `ids` has
+  // fewer.
+  std::vector<int32_t> history_after(std::span<const int32_t> ids) const;
 
   // Row ids of the token at the end of `recent`, for Engram layer `engram`. `recent`: compressed
   // ids, oldest first, kDeadToken where nothing may be read; needs history_tokens() + 1 values.

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "base/check.h"
@@ -61,12 +62,16 @@ Result<void> EngramStep::check_rows(const ModelWeights& weights) const {
 void EngramStep::apply(Step& step, const LayerWeights& weights, const arch::LayerRole& role) const {
   const kernels::Workspace::Mark mark(step.context.workspace);
   const uint32_t copies = step.config.hc_mult;
-  const Rows<const int64_t> ids(rows_[*role.engram].data(), step.n(), lookups_);
+  const Rows<int64_t> ids(step.context.workspace.take<int64_t>(step.n() * lookups_).data(),
+                          step.n(), lookups_);
+  for (uint64_t i = 0; i < step.n(); ++i) {
+    std::copy_n(rows_[*role.engram].data() + step.rows[i].source * lookups_, lookups_, ids.row(i));
+  }
   const Rows<float> x = step.take(step.n(), step.config.engram.width());
   const Rows<float> kv =
       step.take(step.n(), static_cast<uint64_t>(copies + 1) * step.config.hidden_size);
   const Rows<float> gates = step.take(step.n(), copies);
-  std::vector<int32_t> shown(rows_[*role.engram].begin(), rows_[*role.engram].end());
+  const std::vector<int32_t> shown(ids.data, ids.data + step.n() * lookups_);
   step.tell("engram_ids", role.layer, Rows<const int32_t>(shown.data(), step.n(), lookups_));
   kernels::engram_gather(weights.engram.table, ids, x, step.context);
   kernels::linear(weights.engram.wkv, x, kv, step.context);

@@ -27,6 +27,10 @@ Result<void> check_chunks(std::span<const Chunk> chunks, const arch::Config& con
   for (const Chunk& chunk : chunks) {
     CHECK(!chunk.ids.empty() && chunk.state != nullptr && chunk.rows != nullptr);
     CHECK_LE(chunk.logit_rows, chunk.ids.size());
+    if (chunk.plan != nullptr) {
+      CHECK_GE(chunk.state->position, chunk.plan->begin);
+      CHECK_LE(chunk.state->position + chunk.ids.size(), chunk.plan->end);
+    }
     for (size_t i = 0; i < chunk.ids.size(); ++i) {
       const int32_t id = chunk.ids[i];
       if (id < 0 || static_cast<uint32_t>(id) >= config.vocab_size) {
@@ -44,12 +48,15 @@ void list_rows(Step& step) {
   for (size_t c = 0; c < step.chunks.size(); ++c) {
     const Chunk& chunk = step.chunks[c];
     ChunkProgress progress;
-    progress.first_row = static_cast<uint32_t>(step.rows.size());
+    progress.first_row = step.rows.size();
+    progress.row_count = chunk.ids.size();
     progress.begin = chunk.state->position;
+    progress.end = progress.begin + chunk.ids.size();
     progress.half_pairs = chunk.state->half_pairs;
+    progress.windows = chunk.state->windows;
     progress.published_keys = chunk.state->published_keys;
     for (size_t i = 0; i < chunk.ids.size(); ++i) {
-      step.rows.push_back({static_cast<uint32_t>(c), progress.begin + i});
+      step.rows.push_back({static_cast<uint32_t>(c), progress.begin + i, step.rows.size()});
     }
     step.progress.push_back(std::move(progress));
   }
@@ -111,30 +118,35 @@ void collapse_norm(const Step& step, Rows<const float> stream, Rows<const float>
 }
 
 // Two sublayers. The mix a sublayer computes spreads its own branch, and collapses for the NEXT
-// one.
+// one. Rows that only leave their key drop out before the queries.
 void run_layer(Step& step, const LayerWeights& weights, const arch::LayerRole& role) {
   const kernels::Workspace::Mark mark(step.context.workspace);
-  const Rows<float> x = step.take(step.n(), step.config.hidden_size);
-  const Rows<float> y = step.take(step.n(), step.config.hidden_size);
-  const kernels::HcMix attn = take_mix(step);
-  const kernels::HcMix ffn = take_mix(step);
-
-  kernels::hc_mix(hc_weights(step.config, weights.hc_attn), step.stream, attn, step.context);
+  Rows<float> x = step.take(step.n(), step.config.hidden_size);
   collapse_norm(step, step.stream, step.pre, weights.attn_norm, x);
   step.tell("attn_in.layers", role.layer, x);
-  attention(step, weights, role, x, y);
-  kernels::hc_post(step.stream, y, attn, step.context);
-  step.tell("mid.layers", role.layer, step.stream);
+  const StepWindows windows = write_windows(step, weights, role, x);
+  if (role.mode == arch::AttentionMode::kFull) compress(step, weights, role, x);
+  step.keep_from(role.layer, &arch::LayerRows::rows_begin, &x);
+  if (step.n() > 0) {
+    const Rows<float> y = step.take(step.n(), step.config.hidden_size);
+    const kernels::HcMix attn = take_mix(step);
+    const kernels::HcMix ffn = take_mix(step);
+    kernels::hc_mix(hc_weights(step.config, weights.hc_attn), step.stream, attn, step.context);
+    attention(step, weights, role, windows, x, y);
+    kernels::hc_post(step.stream, y, attn, step.context);
+    step.tell("mid.layers", role.layer, step.stream);
 
-  kernels::hc_mix(hc_weights(step.config, weights.hc_ffn), step.stream, ffn, step.context);
-  collapse_norm(step, step.stream, attn.pre, weights.ffn_norm, x);
-  step.tell("ffn_in.layers", role.layer, x);
-  mixture_of_experts(step, weights, role, x, y);
-  kernels::hc_post(step.stream, y, ffn, step.context);
-  for (uint64_t i = 0; i < step.n(); ++i)
-    std::copy_n(ffn.pre.row(i), ffn.pre.cols, step.pre.row(i));
-  step.tell("hidden.layers", role.layer, step.stream);
-  step.tell("pre_mix.layers", role.layer, step.pre);
+    kernels::hc_mix(hc_weights(step.config, weights.hc_ffn), step.stream, ffn, step.context);
+    collapse_norm(step, step.stream, attn.pre, weights.ffn_norm, x);
+    step.tell("ffn_in.layers", role.layer, x);
+    mixture_of_experts(step, weights, role, x, y);
+    kernels::hc_post(step.stream, y, ffn, step.context);
+    for (uint64_t i = 0; i < step.n(); ++i)
+      std::copy_n(ffn.pre.row(i), ffn.pre.cols, step.pre.row(i));
+    step.tell("hidden.layers", role.layer, step.stream);
+    step.tell("pre_mix.layers", role.layer, step.pre);
+  }
+  store_windows(step, role.layer, windows);
 }
 
 // Logits of the rows each chunk asked for.
@@ -143,7 +155,9 @@ void output_logits(const Step& step, const ModelWeights& weights) {
     const Chunk& chunk = step.chunks[c];
     if (chunk.logit_rows == 0) continue;
     const kernels::Workspace::Mark mark(step.context.workspace);
-    const uint64_t first = step.progress[c].first_row + chunk.ids.size() - chunk.logit_rows;
+    const ChunkProgress& progress = step.progress[c];
+    CHECK_LE(chunk.logit_rows, progress.row_count);
+    const uint64_t first = progress.first_row + progress.row_count - chunk.logit_rows;
     const Rows<float> x = step.take(chunk.logit_rows, step.config.hidden_size);
     collapse_norm(step, step.stream.slice(first, chunk.logit_rows),
                   step.pre.slice(first, chunk.logit_rows), weights.norm, x);
@@ -161,8 +175,9 @@ void output_logits(const Step& step, const ModelWeights& weights) {
 void commit(const Step& step, const EngramStep* engram) {
   for (size_t c = 0; c < step.chunks.size(); ++c) {
     SequenceState& state = *step.chunks[c].state;
-    state.position = step.progress[c].begin + step.chunks[c].ids.size();
+    state.position = step.progress[c].end;
     state.half_pairs = step.progress[c].half_pairs;
+    state.windows = step.progress[c].windows;
     state.published_keys = step.progress[c].published_keys;
     if (engram != nullptr) state.engram_history = engram->history_after(c);
   }
@@ -195,10 +210,12 @@ arch::CacheFormat Model::cache_format() const {
                                              : arch::CacheFormat::kPacked;
 }
 
-SequenceState Model::new_sequence() const {
+SequenceState Model::sequence_at(std::span<const int32_t> ids) const {
   SequenceState state;
+  state.position = ids.size();
   state.half_pairs.resize(impl_->plan.owners.size());
-  if (impl_->hasher) state.engram_history.assign(impl_->hasher->history_tokens(), kDeadToken);
+  state.windows.resize(impl_->plan.layers.size());
+  if (impl_->hasher) state.engram_history = impl_->hasher->history_after(ids);
   return state;
 }
 
@@ -222,6 +239,8 @@ Result<void> Model::forward(std::span<const Chunk> chunks, Context context) cons
   embed_rows(step, impl_->weights);
   for (const arch::LayerRole& role : impl_->plan.layers) {
     const LayerWeights& weights = impl_->weights.layers[role.layer];
+    step.keep_from(role.layer, &arch::LayerRows::keys_begin, nullptr);
+    if (step.n() == 0) break;
     if (role.engram) engram->apply(step, weights, role);
     run_layer(step, weights, role);
   }

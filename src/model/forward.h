@@ -13,6 +13,7 @@
 #include "arch/cache_layout.h"
 #include "arch/checkpoint.h"
 #include "arch/layer_plan.h"
+#include "arch/row_plan.h"
 #include "base/result.h"
 #include "kernels/ops.h"
 #include "model/sequence_state.h"
@@ -41,9 +42,13 @@ struct Chunk {
   SequenceState* state = nullptr;
   const kernels::SequenceRows* rows = nullptr;  // room for position + ids.size() tokens
   std::span<const int32_t> ids;                 // not empty, each below vocab_size
-  uint32_t logit_rows = 0;                      // logits of the last so many ids
-  float* logits = nullptr;                      // out [logit_rows, vocab_size]
-  Trace* trace = nullptr;                       // may be null
+  // Which of the rows run in which layer; null: all of them, and all entries are written. The chunk
+  // lies within [plan->begin, plan->end).
+  const arch::RowPlan* plan = nullptr;
+  uint32_t logit_rows = 0;           // logits of the last so many ids, which run in every layer
+  float* logits = nullptr;           // out [logit_rows, vocab_size]
+  std::span<uint64_t> written = {};  // [owners] or empty: entries written, added to
+  Trace* trace = nullptr;            // may be null
 };
 
 class Model {
@@ -56,7 +61,9 @@ class Model {
   const arch::Config& config() const;
   const arch::LayerPlan& plan() const;
   arch::CacheFormat cache_format() const;  // of the rows forward() expects
-  SequenceState new_sequence() const;
+  SequenceState new_sequence() const { return sequence_at({}); }
+  // A sequence that will go on after `ids`, with no window key and no open group at hand.
+  SequenceState sequence_at(std::span<const int32_t> ids) const;
 
   // Appends every chunk's ids to its sequence. All or nothing: an error (a token id outside the
   // vocabulary, a corrupt table row) leaves states untouched.

@@ -22,6 +22,7 @@ using kernels::Rows;
 struct StepRow {
   uint32_t chunk = 0;
   uint64_t position = 0;
+  uint64_t source = 0;  // its index before any row was dropped
 };
 
 struct RopeTable {
@@ -30,10 +31,15 @@ struct RopeTable {
 
 // The state a chunk will have once the step is done; stored when nothing can fail any more.
 struct ChunkProgress {
-  uint32_t first_row = 0;            // its rows are consecutive
-  uint64_t begin = 0;                // position of the first
+  uint64_t first_row = 0;            // the rows that still run: consecutive,
+  uint64_t row_count = 0;            // the chunk's last ones
+  uint64_t begin = 0;                // position of the chunk's first token
+  uint64_t end = 0;                  // one past its last
   std::vector<HalfPair> half_pairs;  // [owners]
+  std::vector<WindowSpan> windows;   // [layers]
   std::optional<uint32_t> published_keys;
+
+  uint64_t first_position() const { return end - row_count; }
 };
 
 struct Step {
@@ -55,6 +61,10 @@ struct Step {
 
   uint64_t n() const { return rows.size(); }
   const Chunk& chunk_of(uint64_t row) const { return chunks[rows[row].chunk]; }
+
+  // Drops rows of every chunk until `first_kept` of its rows (a member of arch::LayerRows) is the
+  // first; chunks without a plan keep theirs. `also`: further rows of the step, or null.
+  void keep_from(uint32_t layer, uint64_t arch::LayerRows::*first_kept, Rows<float>* also);
 
   // Scratch rows, valid to the end of the enclosing Mark.
   Rows<float> take(uint64_t count, uint64_t cols) const {
@@ -80,12 +90,28 @@ struct Step {
   }
 };
 
-// y[i] = the attention branch of layer `layer` for the normalised rows x. [n, hidden]
+// Where a chunk's window keys lie during the step.
+struct ChunkWindow {
+  kernels::RingRows ring;
+  uint64_t begin = 0;  // keys [begin, end) were written by this step
+  uint64_t end = 0;
+};
+using StepWindows = std::vector<ChunkWindow>;  // [chunks]
+
+// Writes the window key of every row of x. Rings longer than the sequences' own come from the
+// workspace.
+StepWindows write_windows(Step& step, const LayerWeights& weights, const arch::LayerRole& role,
+                          Rows<const float> x);
+
+// y[i] = the attention branch of the layer for the normalised rows x. [n, hidden]
 void attention(Step& step, const LayerWeights& weights, const arch::LayerRole& role,
-               Rows<const float> x, Rows<float> y);
+               const StepWindows& windows, Rows<const float> x, Rows<float> y);
+
+// Brings the sequences' rings up to date where the step used longer ones.
+void store_windows(const Step& step, uint32_t layer, const StepWindows& windows);
 
 // Compresses the rows into new entries of the owner `role` is: index keys and main rows, written to
-// the chunks' pages.
+// the chunks' pages. Entries below a chunk's hit are left alone.
 void compress(Step& step, const LayerWeights& weights, const arch::LayerRole& role,
               Rows<const float> x);
 
