@@ -4,16 +4,22 @@
 #include <utility>
 
 #include "base/check.h"
+#include "text/special_tokens.h"
 
 namespace thimble::engine {
 
 TextStream::TextStream(const text::Tokenizer& tokenizer, TextStreamOptions options)
-    : decoder_(tokenizer),
+    : tokenizer_(tokenizer),
+      decoder_(tokenizer),
       think_close_(options.think_close),
+      control_(options.control),
       stops_(std::move(options.stop)),
       reasoning_(options.starts_in_reasoning),
       strip_leading_(options.think_close.has_value()) {
   CHECK(think_close_ || !reasoning_);
+  if (think_close_ && control_ == ControlTokens::kHide) {
+    think_open_ = tokenizer.find_added(text::kThinkOpenText);
+  }
 }
 
 TextDelta TextStream::push(int32_t token) {
@@ -22,10 +28,15 @@ TextDelta TextStream::push(int32_t token) {
   if (reasoning_) ++reasoning_tokens_;
   if (token == think_close_) {
     close_reasoning(delta);
-  } else if (const auto text = decoder_.push(token)) {
-    add(*text, delta);
+  } else if (shows(token)) {
+    if (const auto text = decoder_.push(token)) add(*text, delta);
   }
   return delta;
+}
+
+bool TextStream::shows(int32_t token) const {
+  if (token == think_close_ || token == think_open_) return false;
+  return control_ == ControlTokens::kShow || !text::is_control_token(tokenizer_, token);
 }
 
 TextDelta TextStream::finish() {

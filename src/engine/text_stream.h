@@ -2,8 +2,9 @@
 // half characters, nothing shown that a stop string might still take back.
 //
 // In chat (think_close given) leading newlines of reasoning and of the answer are dropped, as are
-// newlines right before </think>; a second </think> is skipped. Stop strings match the answer that
-// is left, never the reasoning. The concatenated deltas are the same however the text is cut into
+// newlines right before </think>; a second </think> is skipped, and so is a <think>. Control tokens
+// that the model samples where none belong have no text. Stop strings match the answer that is
+// left, never the reasoning. The concatenated deltas are the same however the text is cut into
 // tokens. One object per answer; not thread-safe. Source: chat-format spec 6.3 (rules 1, 2, 4, 7,
 // 8).
 #pragma once
@@ -26,10 +27,13 @@ struct TextDelta {
   bool empty() const { return reasoning.empty() && content.empty(); }
 };
 
+enum class ControlTokens { kHide, kShow };  // kShow: they read as they are spelled
+
 struct TextStreamOptions {
   bool starts_in_reasoning = false;         // the prompt ended in <think>
   std::optional<int32_t> think_close = {};  // id that ends reasoning; empty: plain completion
   std::vector<std::string> stop = {};       // UTF-8; empty strings are ignored
+  ControlTokens control = ControlTokens::kHide;
 };
 
 class TextStream {
@@ -44,6 +48,10 @@ class TextStream {
   // What was held back; call once, at the end.
   TextDelta finish();
 
+  // Has this token a place in the text? Not control tokens, and not the markers of reasoning where
+  // it is taken apart.
+  bool shows(int32_t token) const;
+
   bool stopped() const {
     return stops_.stopped();
   }  // a stop string matched: the answer is complete
@@ -53,8 +61,11 @@ class TextStream {
   void add(std::string_view text, TextDelta& delta);
   void close_reasoning(TextDelta& delta);
 
+  const text::Tokenizer& tokenizer_;
   text::StreamDecoder decoder_;
   std::optional<int32_t> think_close_;
+  std::optional<int32_t> think_open_;  // with think_close_, unless control tokens are shown
+  ControlTokens control_;
   StopMatcher stops_;
   bool reasoning_;
   bool strip_leading_;    // nothing but newlines so far in the current part

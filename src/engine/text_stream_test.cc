@@ -209,11 +209,27 @@ class TextStreamTokens : public testing::Test {
  protected:
   static text::Tokenizer make() {
     text::SmallTokenizer small;
-    small.added = {std::string(kClose)};
+    small.added = {std::string(kClose), "<think>", "<｜User｜>", "｜DSML｜"};
     return small.make();
   }
   text::Tokenizer tokenizer = make();
   int32_t close = *tokenizer.find_added(kClose);
+  int32_t open = *tokenizer.find_added("<think>");
+  int32_t user = *tokenizer.find_added("<｜User｜>");
+  int32_t dsml = *tokenizer.find_added("｜DSML｜");
+
+  Outcome all_of(TextStreamOptions options, const std::vector<int32_t>& ids) const {
+    TextStream stream(tokenizer, std::move(options));
+    Outcome outcome;
+    const auto take = [&](const TextDelta& delta) {
+      outcome.reasoning += delta.reasoning;
+      outcome.content += delta.content;
+    };
+    for (const int32_t id : ids) take(stream.push(id));
+    take(stream.finish());
+    outcome.stopped = stream.stopped();
+    return outcome;
+  }
 };
 
 TEST_F(TextStreamTokens, ReasoningTokensIncludeTheClosingOne) {
@@ -263,6 +279,33 @@ TEST_F(TextStreamTokens, NothingComesAfterAStop) {
   EXPECT_TRUE(stream.stopped());
   EXPECT_TRUE(stream.push('c').empty());
   EXPECT_TRUE(stream.finish().empty());
+}
+
+TEST_F(TextStreamTokens, ControlTokensHaveNoText) {
+  const std::vector<int32_t> ids = {'a', user, 'b', open, close, 'c', dsml, open, 'd'};
+  EXPECT_EQ(all_of({.starts_in_reasoning = true, .think_close = close}, ids),
+            (Outcome{"ab", "cd", false}));
+  EXPECT_EQ(all_of({}, ids), (Outcome{"", "ab<think></think>c<think>d", false}));
+  EXPECT_EQ(all_of({.control = ControlTokens::kShow}, ids),
+            (Outcome{"", "a<｜User｜>b<think></think>c｜DSML｜<think>d", false}));
+  EXPECT_EQ(all_of({.think_close = close, .control = ControlTokens::kShow}, ids),
+            (Outcome{"", "a<｜User｜>b<think>c｜DSML｜<think>d", false}));
+}
+
+// What is shown is the text of the tokens that are left: stop strings, characters and newlines are
+// found across those that are not.
+TEST_F(TextStreamTokens, ControlTokensLeaveNoGap) {
+  EXPECT_EQ(all_of({.stop = {"ab"}}, {'x', 'a', user, 'b', 'c'}), (Outcome{"", "x", true}));
+  EXPECT_EQ(all_of({}, {0xE4, 0xBD, user, 0xA0}), (Outcome{"", "\xE4\xBD\xA0", false}));
+  EXPECT_EQ(all_of({.starts_in_reasoning = true, .think_close = close},
+                   {open, '\n', 'a', '\n', user, close, user, '\n', 'b'}),
+            (Outcome{"a", "b", false}));
+}
+
+TEST_F(TextStreamTokens, ControlTokensCountAsReasoning) {
+  TextStream stream(tokenizer, {.starts_in_reasoning = true, .think_close = close});
+  for (const int32_t id : {open, 97, user, close, user}) stream.push(id);
+  EXPECT_EQ(stream.reasoning_tokens(), 4u);
 }
 
 TEST_F(TextStreamTokens, IdsBeyondTheTokenizerGiveNoText) {

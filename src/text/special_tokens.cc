@@ -48,6 +48,15 @@ Result<SpecialTokens> resolve_chat_tokens(const Tokenizer& tokenizer) {
   return tokens;
 }
 
+bool is_control_token(const Tokenizer& tokenizer, int32_t id) {
+  if (id < 0 || static_cast<uint32_t>(id) >= tokenizer.size() || !tokenizer.is_added(id)) {
+    return false;
+  }
+  const std::string_view content = tokenizer.token_bytes(id);
+  return (content.starts_with("<｜") && content.ends_with("｜>")) ||
+         (content.starts_with("<|") && content.ends_with("|>")) || content == kDsmlText;
+}
+
 std::vector<int32_t> unsampled_tokens(const Tokenizer& tokenizer) {
   std::vector<int32_t> ids;
   for (int32_t id = 0; id < static_cast<int32_t>(tokenizer.size()); ++id) {

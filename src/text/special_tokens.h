@@ -45,6 +45,12 @@ struct SpecialTokens {
 // Fails with all missing texts by name: such a tokenizer serves completions, not chat.
 Result<SpecialTokens> resolve_chat_tokens(const Tokenizer& tokenizer);
 
+// Is this id a control token: an added token whose text stands between bars (`<｜User｜>`,
+// `<|EOT|>`, `｜DSML｜`)? A model may sample one where none belongs; readers are not shown it. The
+// think markers are none: they are text of the answer until somebody takes reasoning apart. False
+// for ids that the tokenizer does not know.
+bool is_control_token(const Tokenizer& tokenizer, int32_t id);
+
 // Ids that must never be sampled, ascending: the multi-modal place holders and image markers. Fed
 // back, they would poison the n-gram history and the vision routing.
 std::vector<int32_t> unsampled_tokens(const Tokenizer& tokenizer);

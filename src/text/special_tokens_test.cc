@@ -54,5 +54,29 @@ TEST(SpecialTokens, PlaceHoldersAndImagesAreNotSampled) {
   EXPECT_THAT(unsampled_tokens(small.make()), testing::ElementsAre(256, 259, 261, 262));
 }
 
+TEST(SpecialTokens, ControlTokensStandBetweenBars) {
+  SmallTokenizer small;
+  small.added = {"<｜User｜>", "<|EOT|>", "｜DSML｜", "<think>", "</think>", "<b>", "<dsml:"};
+  const Tokenizer tokenizer = small.make();
+  for (const char* content : {"<｜User｜>", "<|EOT|>", "｜DSML｜"}) {
+    EXPECT_TRUE(is_control_token(tokenizer, *tokenizer.find_added(content))) << content;
+  }
+  for (const char* content : {"<think>", "</think>", "<b>", "<dsml:"}) {
+    EXPECT_FALSE(is_control_token(tokenizer, *tokenizer.find_added(content))) << content;
+  }
+  EXPECT_FALSE(is_control_token(tokenizer, 'a'));
+  EXPECT_FALSE(is_control_token(tokenizer, -1));
+  EXPECT_FALSE(is_control_token(tokenizer, static_cast<int32_t>(tokenizer.size())));
+}
+
+// The spelling of a control token in the ordinary vocabulary is text like any other.
+TEST(SpecialTokens, MergedTextIsNoControlToken) {
+  SmallTokenizer small;
+  small.merges = {{"<", "|"}, {"<|", "x"}, {"|", ">"}, {"<|x", "|>"}};
+  const Tokenizer tokenizer = small.make();
+  EXPECT_EQ(tokenizer.token_bytes(259), "<|x|>");
+  EXPECT_FALSE(is_control_token(tokenizer, 259));
+}
+
 }  // namespace
 }  // namespace thimble::text
