@@ -119,7 +119,8 @@ class HttpServer {
   void stop(uint32_t grace_ms);
 
   uint16_t port() const;
-  std::string url() const;  // "http://127.0.0.1:8080"
+  bool only_this_machine() const;  // the address is a loopback one
+  std::string url() const;         // "http://127.0.0.1:8080"
 
  private:
   struct Impl;

@@ -30,6 +30,11 @@ Result<tcp::endpoint> resolve(asio::io_context& io, const HttpServerOptions& opt
   return found.begin()->endpoint();
 }
 
+bool is_loopback(const asio::ip::address& address) {
+  if (!address.is_v6() || !address.to_v6().is_v4_mapped()) return address.is_loopback();
+  return asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6()).is_loopback();
+}
+
 Error listen_error(const HttpServerOptions& options, const boost::system::error_code& error) {
   const char* hint = "";
   if (error == asio::error::address_in_use) {
@@ -53,6 +58,7 @@ struct HttpServer::Impl {
   asio::steady_timer grace{io};
   std::string host;
   uint16_t port = 0;
+  bool loopback = false;
   std::optional<asio::executor_work_guard<asio::io_context::executor_type>> work;
   std::thread thread;
 
@@ -78,6 +84,7 @@ Result<void> HttpServer::Impl::open(const HttpServerOptions& options) {
   if (error) return tl::unexpected(listen_error(options, error));
   port = acceptor.local_endpoint(error).port();
   host = options.host;
+  loopback = is_loopback(endpoint.address());
   state.limits = options.limits;
   state.refuser = options.refuser;
   state.mailbox = std::make_shared<Mailbox>(io);
@@ -173,6 +180,8 @@ void HttpServer::stop(uint32_t grace_ms) {
 }
 
 uint16_t HttpServer::port() const { return impl_->port; }
+
+bool HttpServer::only_this_machine() const { return impl_->loopback; }
 
 std::string HttpServer::url() const {
   const bool v6 = impl_->host.find(':') != std::string::npos;

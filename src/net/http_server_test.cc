@@ -372,5 +372,19 @@ TEST_F(HttpServerTest, ManyAtOnce) {
   EXPECT_EQ(right, 1000);
 }
 
+TEST(HttpServer, KnowsWhetherOthersReachIt) {
+  const auto only_this_machine = [](const char* host) {
+    HttpServerOptions options;
+    options.host = host;
+    const auto server = HttpServer::listen(options);
+    EXPECT_TRUE(server.has_value()) << host;
+    return server && (*server)->only_this_machine();
+  };
+  EXPECT_TRUE(only_this_machine("127.0.0.1"));
+  EXPECT_TRUE(only_this_machine("127.0.0.3"));
+  EXPECT_TRUE(only_this_machine("localhost"));
+  EXPECT_FALSE(only_this_machine("0.0.0.0"));
+}
+
 }  // namespace
 }  // namespace thimble::net

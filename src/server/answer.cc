@@ -79,7 +79,7 @@ engine::GenerationSink::Next Answer::on_token(const engine::GeneratedToken& toke
   piece.text = text_.push(token.token);
   if (options_.with_logprobs) {
     piece.record = TokenRecord{token, text_.reasoning_tokens() > reasoned, text_offset_};
-    if (static_cast<uint32_t>(token.token) < tokenizer_.size()) {
+    if (static_cast<uint32_t>(token.token) < tokenizer_.size() && text_.shows(token.token)) {
       text_offset_ += characters_begun(tokenizer_.token_bytes(token.token));
     }
   }

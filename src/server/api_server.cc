@@ -32,6 +32,7 @@ void ApiServer::stop(uint32_t grace_ms) {
 }
 
 uint16_t ApiServer::port() const { return http_->port(); }
+bool ApiServer::only_this_machine() const { return http_->only_this_machine(); }
 std::string ApiServer::url() const { return http_->url(); }
 
 }  // namespace thimble::server

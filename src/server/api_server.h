@@ -31,6 +31,7 @@ class ApiServer {
   void stop(uint32_t grace_ms);
 
   uint16_t port() const;
+  bool only_this_machine() const;  // it listens on a loopback address
   std::string url() const;
 
  private:

@@ -23,6 +23,7 @@ struct ModelInfo {
   std::string name;
   int64_t created = 0;                         // seconds since 1970
   uint64_t context_tokens = 0;                 // longest prompt + answer
+  uint32_t vocab_size = 0;                     // the model's: ids it takes are below
   bool random_weights = false;                 // its words are noise: clients should say so
   const text::Tokenizer* tokenizer = nullptr;  // not null; outlives the generator
   Result<text::SpecialTokens> chat_tokens;     // or why this tokenizer cannot chat
@@ -30,7 +31,8 @@ struct ModelInfo {
   std::optional<int32_t> eos;
 };
 
-// Fills in what follows from the tokenizer. REQUIRES: it outlives the result.
+// Fills in what follows from the tokenizer, its size for the vocabulary's. REQUIRES: it outlives
+// the result.
 ModelInfo make_model_info(std::string name, uint64_t context_tokens,
                           const text::Tokenizer& tokenizer);
 

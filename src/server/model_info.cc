@@ -9,6 +9,7 @@ ModelInfo make_model_info(std::string name, uint64_t context_tokens,
   info.name = std::move(name);
   info.created = base::wall_seconds();
   info.context_tokens = context_tokens;
+  info.vocab_size = tokenizer.size();
   info.tokenizer = &tokenizer;
   info.chat_tokens = text::resolve_chat_tokens(tokenizer);
   info.bos = tokenizer.find_added(text::kBosText);

@@ -122,24 +122,30 @@ ApiResult<std::optional<uint32_t>> read_chat_logprobs(const Fields& fields) {
   return static_cast<uint32_t>(top.value_or(0));
 }
 
+struct Continue {
+  std::optional<bool> asked;
+  std::string by;  // the field
+};
+
 // `prefix: true` on the last message is DeepSeek's spelling of continue_final_message.
-ApiResult<std::optional<bool>> read_continue(const Fields& fields) {
+ApiResult<Continue> read_continue(const Fields& fields) {
   const auto asked = THIMBLE_TRY(fields.boolean("continue_final_message"));
   const Json& list = *fields.find("messages");
   const Fields last(list.back(), indexed("messages", list.size() - 1));
   const auto prefix = THIMBLE_TRY(last.boolean("prefix"));
-  return prefix.value_or(false) && !asked ? prefix : asked;
+  if (prefix.value_or(false) && !asked) return Continue{prefix, last.path_of("prefix")};
+  return Continue{asked, "continue_final_message"};
 }
 
 ApiResult<text::PromptEnding> read_ending(const Fields& fields,
                                           const std::vector<text::ChatMessage>& messages) {
   const auto open = THIMBLE_TRY(fields.boolean("add_generation_prompt"));
   const auto resume = THIMBLE_TRY(read_continue(fields));
-  const auto ending = text::make_prompt_ending(open, resume);
-  if (!ending) return bad_field("continue_final_message", ending.error().describe());
-  if (resume.value_or(false) && messages.back().role != text::Role::kAssistant) {
-    return bad_field("continue_final_message",
-                     "'continue_final_message' needs a last message from the assistant");
+  const auto ending = text::make_prompt_ending(open, resume.asked);
+  if (!ending) return bad_field(resume.by, ending.error().describe());
+  if (resume.asked.value_or(false) && messages.back().role != text::Role::kAssistant) {
+    return bad_field(resume.by,
+                     fmt::format("'{}' needs a last message from the assistant", resume.by));
   }
   return *ending;
 }
@@ -160,9 +166,11 @@ ApiResult<ChatRequest> read_chat_request(const Fields& fields) {
 ApiResult<std::variant<std::string, std::vector<int32_t>>> read_prompt(const Json& prompt,
                                                                        const std::string& path) {
   if (prompt.is_string()) return prompt.get<std::string>();
-  if (!prompt.is_array() || prompt.empty()) {
-    return bad_field(path, fmt::format("'{}' must be a string or an array of token ids", path));
+  if (!prompt.is_array()) {
+    return bad_field(path, fmt::format("'{}' must be a string or an array of token ids, not {}",
+                                       path, type_name(prompt)));
   }
+  if (prompt.empty()) return bad_field(path, fmt::format("'{}' has no tokens", path));
   if (prompt[0].is_number()) return THIMBLE_TRY(read_token_ids(prompt, path));
   if (prompt.size() > 1) {
     return not_yet(path, fmt::format("'{}' holds {} prompts; only one at a time is supported", path,

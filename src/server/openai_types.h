@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "engine/request.h"
+#include "engine/text_stream.h"
 #include "server/errors.h"
 #include "text/chat_format.h"
 #include "text/tokenizer.h"
@@ -30,11 +31,13 @@ inline constexpr float kDefaultTopP = 0.95F;
 struct GenerationFields {
   std::string model;  // empty: not named
   engine::SamplingParams sampling;
-  std::optional<uint64_t> seed;        // empty: any
-  std::optional<uint32_t> max_tokens;  // empty: as many as fit, up to the server's default
+  std::optional<uint64_t> seed;                // empty: any
+  std::optional<uint32_t> max_tokens;          // empty: as many as fit, up to the server's default
+  std::string max_tokens_name = "max_tokens";  // the field that said so
   std::vector<std::string> stop;
   std::optional<uint32_t> top_logprobs;  // empty: none; else so many alternatives a token
-  bool ignore_eos = false;               // never end by itself; for measurements
+  engine::ControlTokens control = engine::ControlTokens::kHide;
+  bool ignore_eos = false;  // never end by itself; for measurements
   bool stream = false;
   bool include_usage = false;  // a usage chunk at the end of the stream
 };

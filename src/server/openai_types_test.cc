@@ -52,7 +52,16 @@ TEST(Seeds, AnyIntegerOf64Bits) {
   EXPECT_EQ(parse_chat_request(chat(R"("seed": -1)"))->common.seed, ~0ULL);
   EXPECT_EQ(parse_chat_request(chat(R"("seed": 9223372036854775807)"))->common.seed,
             9223372036854775807ULL);
-  EXPECT_FALSE(parse_chat_request(chat(R"("seed": 1.5)")));
+  EXPECT_EQ(parse_chat_request(chat(R"("seed": 9223372036854775808)"))->common.seed, 1ULL << 63);
+  EXPECT_EQ(parse_chat_request(chat(R"("seed": -9223372036854775808)"))->common.seed, 1ULL << 63);
+  EXPECT_EQ(parse_chat_request(chat(R"("seed": 18446744073709551615)"))->common.seed, ~0ULL);
+  EXPECT_EQ(parse_chat_request(chat(R"("seed": 5.0)"))->common.seed, 5u);
+  for (const char* seed :
+       {"1.5", "18446744073709551616", "-9223372036854775809", "1e300", "\"5\"", "true", "[1]"}) {
+    const auto refused = parse_chat_request(chat(R"("seed": )" + std::string(seed)));
+    ASSERT_FALSE(refused) << seed;
+    EXPECT_EQ(refused.error().param, "seed");
+  }
   EXPECT_EQ(parse_chat_request(chat(R"("seed": null)"))->common.seed, std::nullopt);
 }
 

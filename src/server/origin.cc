@@ -18,6 +18,20 @@ std::string_view without_port(std::string_view authority) {
                                                             : authority.substr(0, colon);
 }
 
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+bool same_name(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](char x, char y) { return lower(x) == lower(y); });
+}
+
+// A name that every browser resolves to the machine it runs on. Digits and dots are an address: no
+// domain ends in a number.
+bool is_this_machine(std::string_view name) {
+  if (same_name(name, "localhost") || name == "[::1]") return true;
+  return name.starts_with("127.") && name.find_first_not_of("0123456789.") == name.npos;
+}
+
 }  // namespace
 
 bool origin_allowed(std::string_view origin, std::string_view host, const OriginPolicy& policy) {
@@ -27,8 +41,17 @@ bool origin_allowed(std::string_view origin, std::string_view host, const Origin
   const std::string_view authority = authority_of(origin);
   if (authority.empty()) return false;
   if (policy.trusts_host && authority == host) return true;
-  const std::string_view name = without_port(authority);
-  return name == "localhost" || name == "127.0.0.1" || name == "[::1]";
+  return is_this_machine(without_port(authority));
+}
+
+bool host_allowed(std::string_view host, const OriginPolicy& policy) {
+  if (host.empty() || policy.trusts_host) return true;
+  const std::string_view name = without_port(host);
+  if (name.empty()) return false;
+  if (is_this_machine(name) || same_name(name, policy.own_host)) return true;
+  return std::any_of(policy.allowed.begin(), policy.allowed.end(), [&](const std::string& entry) {
+    return entry == "*" || same_name(name, without_port(authority_of(entry)));
+  });
 }
 
 }  // namespace thimble::server

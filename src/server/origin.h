@@ -1,9 +1,12 @@
-// Which web pages may call this server from a browser.
+// Which web pages may call this server from a browser, and under which names it answers.
 //
-// A server on localhost can be reached by any page its user visits. Requests that carry no Origin
-// (command lines, libraries) are not the browser's affair and always pass; a page passes if it
-// comes from this machine, if it was allowed by name, or, where the server is meant for others too,
-// if the server sent it itself. Values; any thread.
+// A server on localhost can be reached by any page its user visits. Browsers tell of it in two
+// ways. A page of another site sends its Origin: it passes if it comes from this machine, if it was
+// allowed by name, or, where the server is meant for others too, if the server sent it itself. A
+// page whose own name was made to point here (DNS rebinding) calls what it takes for its own site,
+// often without an Origin, but its Host is that name: a server for this machine only answers to
+// this machine's names and to those of allowed pages. Programs that are no browsers send no Origin,
+// and the Host of the address they called. Values; any thread.
 #pragma once
 
 #include <string>
@@ -14,11 +17,15 @@ namespace thimble::server {
 
 struct OriginPolicy {
   std::vector<std::string> allowed;  // "https://chat.example"; "*" lets every page in
-  // Is a page whose origin equals the request's Host our own? Not on a server for this machine
-  // only: there it comes from a name that an attacker made to point here.
+  // Is any Host ours, and a page whose origin equals it our own? Not on a server for this machine
+  // only: there the name may be one that an attacker made to point here.
   bool trusts_host = false;
+  std::string own_host;  // what the server was told to listen on: one of its names
 };
 
 bool origin_allowed(std::string_view origin, std::string_view host, const OriginPolicy& policy);
+
+// An absent Host is allowed: every browser sends one.
+bool host_allowed(std::string_view host, const OriginPolicy& policy);
 
 }  // namespace thimble::server

@@ -1,4 +1,5 @@
-// Aim: which pages may call a server on this machine. Method: a table of origins.
+// Aim: which pages may call a server on this machine, and by which names it may be called. Method:
+// tables of origins and hosts.
 #include "server/origin.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +9,7 @@ namespace {
 
 constexpr std::string_view kHost = "192.168.1.5:8080";
 
-const OriginPolicy kForOthersToo{{}, true};
+const OriginPolicy kForOthersToo{{}, true, ""};
 
 TEST(Origin, TheServersOwnPageAndThisMachine) {
   for (const char* origin :
@@ -33,11 +34,38 @@ TEST(Origin, ANameThatWasMadeToPointHereIsElsewhere) {
 }
 
 TEST(Origin, UnlessItWasAllowed) {
-  const OriginPolicy one{{"https://a.example"}, false};
+  const OriginPolicy one{{"https://a.example"}, false, ""};
   EXPECT_TRUE(origin_allowed("https://a.example", kHost, one));
   EXPECT_FALSE(origin_allowed("https://b.example", kHost, one));
-  const OriginPolicy all{{"*"}, false};
+  const OriginPolicy all{{"*"}, false, ""};
   EXPECT_TRUE(origin_allowed("null", kHost, all));
+}
+
+TEST(Host, ThisMachinesNamesAndNoOthers) {
+  for (const char* host : {"", "localhost", "localhost:8080", "LocalHost:1", "127.0.0.1:8080",
+                           "127.0.0.2", "[::1]:8080", "[::1]"}) {
+    EXPECT_TRUE(host_allowed(host, {})) << host;
+  }
+  for (const char* host : {"evil.example", "evil.example:8080", "localhost.evil.example",
+                           "127.0.0.1.evil.example", "127.evil.example:8080", "192.168.1.5:8080",
+                           "[::2]:8080", "0.0.0.0:8080", ":8080", "[::1].evil.example"}) {
+    EXPECT_FALSE(host_allowed(host, {})) << host;
+  }
+}
+
+TEST(Host, TheNameItListensOnAndThoseOfAllowedPages) {
+  const OriginPolicy policy{{"https://chat.example", "http://b.example:81"}, false, "mybox"};
+  for (const char* host :
+       {"mybox:8080", "MyBox", "chat.example", "chat.example:443", "b.example:8080"}) {
+    EXPECT_TRUE(host_allowed(host, policy)) << host;
+  }
+  EXPECT_FALSE(host_allowed("example", policy));
+  EXPECT_FALSE(host_allowed("null", {{"null"}, false, ""}));
+  EXPECT_TRUE(host_allowed("anything.example", {{"*"}, false, ""}));
+}
+
+TEST(Host, AnyOnAServerForOthersToo) {
+  EXPECT_TRUE(host_allowed("thimble.example:8080", kForOthersToo));
 }
 
 }  // namespace

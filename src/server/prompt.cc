@@ -7,15 +7,37 @@
 namespace thimble::server {
 namespace {
 
-tl::unexpected<ApiError> too_long(uint64_t context, uint64_t prompt, uint64_t answer) {
-  ApiError error;
-  error.message = fmt::format(
-      "this model's context is {} tokens, but the prompt has {} and the answer may have {}: "
-      "shorten the prompt or lower max_tokens",
-      context, prompt, answer);
-  error.param = "max_tokens";
-  error.code = "context_length_exceeded";
-  return tl::unexpected(std::move(error));
+tl::unexpected<ApiError> too_long(std::string param, std::string message) {
+  return tl::unexpected(
+      ApiError{400, std::move(message), std::move(param), "context_length_exceeded", {}});
+}
+
+// The prompt alone has to leave room for one token; else a shorter answer would not help.
+ApiResult<void> check_length(const Prompt& prompt, const GenerationFields& fields,
+                             uint64_t context) {
+  const uint64_t used = prompt.ids.size();
+  if (used >= context) {
+    return too_long(prompt.field,
+                    fmt::format("this model's context is {} tokens, but the prompt has {} and "
+                                "leaves no room for an answer: shorten '{}'",
+                                context, used, prompt.field));
+  }
+  if (!fields.max_tokens || *fields.max_tokens <= context - used) return {};
+  return too_long(
+      fields.max_tokens_name,
+      fmt::format("this model's context is {} tokens, but the prompt has {} and the answer may "
+                  "have {}: shorten the prompt or lower '{}'",
+                  context, used, *fields.max_tokens, fields.max_tokens_name));
+}
+
+ApiResult<void> check_ids(const std::vector<int32_t>& ids, uint32_t vocab_size) {
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (static_cast<uint32_t>(ids[i]) < vocab_size) continue;
+    return bad_field("prompt", fmt::format("token {} of 'prompt' is {}, expected 0 to {} (the "
+                                           "model's vocabulary)",
+                                           i, ids[i], vocab_size - 1));
+  }
+  return {};
 }
 
 text::ReasoningEffort effort_of(const ReasoningFields& fields, const PromptDefaults& defaults) {
@@ -32,6 +54,7 @@ ApiResult<Prompt> chat_prompt(const ChatRequest& request, const ModelInfo& model
   if (!model.chat_tokens) {
     ApiError error = api_error(model.chat_tokens.error());
     error.status = 400;
+    error.param = "model";
     error.message = fmt::format("model '{}' cannot chat, only complete text: {}", model.name,
                                 model.chat_tokens.error().describe());
     error.code = "not_supported";
@@ -42,10 +65,12 @@ ApiResult<Prompt> chat_prompt(const ChatRequest& request, const ModelInfo& model
   const auto rendered = text::render_chat(request.messages, options, *model.chat_tokens);
   if (!rendered) {
     ApiError error = api_error(rendered.error());
-    error.param = "messages";
+    // The renderer names the message it cannot take.
+    error.param = rendered.error().steps.empty() ? "messages" : rendered.error().steps.back();
     return tl::unexpected(std::move(error));
   }
   Prompt prompt;
+  prompt.field = "messages";
   prompt.ids = text::encode_prompt(*rendered, *model.tokenizer);
   prompt.starts_in_reasoning = rendered->opens_in_reasoning;
   prompt.think_close = model.chat_tokens->think_close;
@@ -55,6 +80,7 @@ ApiResult<Prompt> chat_prompt(const ChatRequest& request, const ModelInfo& model
 ApiResult<Prompt> completion_prompt(const CompletionRequest& request, const ModelInfo& model) {
   Prompt prompt;
   if (const auto* ids = std::get_if<std::vector<int32_t>>(&request.prompt)) {
+    THIMBLE_TRY(check_ids(*ids, model.vocab_size));
     prompt.ids = *ids;
   } else {
     prompt.ids =
@@ -70,11 +96,8 @@ ApiResult<engine::GenerationRequest> generation_request(const Prompt& prompt,
                                                         const GenerationFields& fields,
                                                         const ModelInfo& model,
                                                         const PromptDefaults& defaults) {
-  const uint64_t used = prompt.ids.size();
-  const uint64_t left = model.context_tokens > used ? model.context_tokens - used : 0;
-  const uint64_t wanted = fields.max_tokens.value_or(1);
-  if (wanted > left) return too_long(model.context_tokens, used, wanted);
-
+  THIMBLE_TRY(check_length(prompt, fields, model.context_tokens));
+  const uint64_t left = model.context_tokens - prompt.ids.size();
   engine::GenerationRequest out;
   out.prompt = prompt.ids;
   out.sampling = fields.sampling;

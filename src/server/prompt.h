@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "engine/request.h"
@@ -29,6 +30,7 @@ struct Prompt {
   std::vector<int32_t> ids;
   bool starts_in_reasoning = false;    // it ends in <think>
   std::optional<int32_t> think_close;  // set for chat: the id that ends reasoning
+  std::string field = "prompt";        // of the request: what errors about the prompt name
 };
 
 ApiResult<Prompt> chat_prompt(const ChatRequest& request, const ModelInfo& model,
@@ -37,8 +39,9 @@ ApiResult<Prompt> chat_prompt(const ChatRequest& request, const ModelInfo& model
 // Text gets BOS in front unless it begins with it; ids are taken as they are.
 ApiResult<Prompt> completion_prompt(const CompletionRequest& request, const ModelInfo& model);
 
-// Clamps a default number of tokens to the context; an explicit one that does not fit is a 400 with
-// code context_length_exceeded.
+// Clamps a default number of tokens to the context. A prompt that leaves no room for an answer, and
+// an explicit number that does not fit, are a 400 with code context_length_exceeded that names the
+// field at fault.
 ApiResult<engine::GenerationRequest> generation_request(const Prompt& prompt,
                                                         const GenerationFields& fields,
                                                         const ModelInfo& model,

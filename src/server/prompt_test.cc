@@ -39,6 +39,46 @@ TEST_F(PromptTest, WhatWasAskedForIsKeptOrRefused) {
   EXPECT_EQ(request(500, 1).error().code, "context_length_exceeded");
 }
 
+// A shorter answer does not help a prompt that fills the context.
+TEST_F(PromptTest, TheErrorNamesTheFieldAtFault) {
+  EXPECT_EQ(request(15, 6).error().param, "max_tokens");
+  EXPECT_EQ(request(19, 2).error().param, "max_tokens");
+  EXPECT_EQ(request(20, {}).error().param, "prompt");
+  EXPECT_EQ(request(20, 1).error().param, "prompt");
+  EXPECT_EQ(request(500, 500).error().param, "prompt");
+  Prompt chat;
+  chat.ids.assign(20, 50);
+  chat.field = "messages";
+  EXPECT_EQ(generation_request(chat, {}, model_, defaults_).error().param, "messages");
+  GenerationFields fields;
+  fields.max_tokens = 30;
+  fields.max_tokens_name = "max_completion_tokens";
+  chat.ids.resize(5);
+  EXPECT_EQ(generation_request(chat, fields, model_, defaults_).error().param,
+            "max_completion_tokens");
+}
+
+TEST_F(PromptTest, IdsMustBeOfTheModelsVocabulary) {
+  CompletionRequest request;
+  const auto last = static_cast<int32_t>(model_.vocab_size) - 1;
+  request.prompt = std::vector<int32_t>{5, last};
+  EXPECT_TRUE(completion_prompt(request, model_));
+  request.prompt = std::vector<int32_t>{5, last + 1};
+  const auto refused = completion_prompt(request, model_);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().param, "prompt");
+  EXPECT_NE(refused.error().message.find("token 1 of 'prompt'"), std::string::npos);
+}
+
+// Without a BOS an empty text is no prompt at all.
+TEST_F(PromptTest, AnEmptyPromptIsThePromptsFault) {
+  CompletionRequest request;
+  request.prompt = std::string();
+  EXPECT_EQ(completion_prompt(request, model_)->ids, std::vector<int32_t>{*model_.bos});
+  model_.bos.reset();
+  EXPECT_EQ(completion_prompt(request, model_).error().param, "prompt");
+}
+
 TEST_F(PromptTest, ReasoningHasABudgetOfItsOwn) {
   model_.context_tokens = 1'000'000;
   Prompt prompt;

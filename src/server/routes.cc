@@ -147,6 +147,15 @@ void Routes::route(const std::shared_ptr<net::HttpExchange>& exchange) {
 Routes::Reply Routes::dispatch(Call& call) {
   const net::HttpRequest& request = call.request;
   const std::string_view origin = request.header("Origin");
+  if (!host_allowed(request.header("Host"), options_.origins)) {
+    return tl::unexpected(
+        ApiError{403,
+                 fmt::format("this server is not called '{}'; see --allow-origin",
+                             text::to_valid_utf8(request.header("Host").substr(0, 256))),
+                 {},
+                 {},
+                 {}});
+  }
   if (!origin_allowed(origin, request.header("Host"), options_.origins)) {
     return tl::unexpected(ApiError{
         403, "pages from other sites may not call this server; see --allow-origin", {}, {}, {}});
@@ -276,7 +285,7 @@ Routes::Reply Routes::generate(const Call& call, AnswerKind kind, const Generati
                    fields.include_usage};
   options.request_id = call.id;
   options.delivery = fields.stream ? Delivery::kStream : Delivery::kWhole;
-  options.text = {prompt.starts_in_reasoning, prompt.think_close, fields.stop};
+  options.text = {prompt.starts_in_reasoning, prompt.think_close, fields.stop, fields.control};
   options.with_logprobs = fields.top_logprobs.has_value();
   options.headers = call.headers;
   options.heartbeat_ms = options_.heartbeat_ms;

@@ -1,9 +1,11 @@
 // Aim: what clients see of the process: the raw stream, flags, stopping. Method: fetch against the
 // real binary with a random model.
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { get } from 'node:http';
 import { afterEach, test } from 'node:test';
 import OpenAI from 'openai';
-import { killLeftovers, Server } from './thimble.mjs';
+import { killLeftovers, modelDir, Server } from './thimble.mjs';
 
 const chat = { messages: [{ role: 'user', content: 'Hi' }], max_tokens: 30, ignore_eos: true };
 
@@ -86,6 +88,57 @@ test('a signal ends running streams and the process ends well', async () => {
   assert.match(text, /data: \{"error":\{"message":"the server is shutting down"/);
   assert.ok(text.endsWith('data: [DONE]\n\n'));
   assert.equal(await stopping, 0);
+});
+
+test('a seed means the same to the API and the command line', async () => {
+  const server = await Server.start();
+  const complete = async (seed) => {
+    // Not by JSON.stringify: JavaScript's numbers end at 2^53.
+    const body = `{"prompt": "x", "max_tokens": 12, "seed": ${seed}}`;
+    const response = await fetch(`${server.url}/v1/completions`, { method: 'POST', body });
+    assert.equal(response.status, 200, seed);
+    return (await response.json()).choices[0].text;
+  };
+  const texts = new Map();
+  for (const seed of ['0', '9223372036854775807', '9223372036854775808',
+    '18446744073709551615']) {
+    texts.set(seed, await complete(seed));
+    const line = execFileSync(process.env.THIMBLE, ['generate', '--model', modelDir, '--prompt',
+      'x', '--max-tokens', '12', '--seed', seed], { stdio: ['ignore', 'pipe', 'ignore'] });
+    assert.equal(line.toString(), texts.get(seed), `seed ${seed}`);
+  }
+  assert.equal(new Set(texts.values()).size, texts.size, 'seeds differ');
+  assert.equal(await complete('-1'), texts.get('18446744073709551615'));
+  assert.equal(await complete('-9223372036854775808'), texts.get('9223372036854775808'));
+  assert.equal(await server.stop(), 0);
+});
+
+test('names that were made to point here get no answer', async () => {
+  const server = await Server.start('--allow-origin', 'https://chat.example');
+  const { port } = new URL(server.url);
+  const status = (host) => new Promise((resolve, reject) => {
+    get({ port, host: '127.0.0.1', path: '/', headers: { Host: host } },
+      (response) => { response.resume(); resolve(response.statusCode); }).on('error', reject);
+  });
+  assert.equal(await status(`evil.example:${port}`), 403);
+  for (const host of [`127.0.0.1:${port}`, 'localhost', 'chat.example']) {
+    assert.equal(await status(host), 200, host);
+  }
+  assert.equal(await server.stop(), 0);
+  const open = await Server.start('--host', '0.0.0.0');
+  const health = await fetch(`http://127.0.0.1:${new URL(open.url).port}/health`);
+  assert.equal(health.status, 200);
+  assert.equal(await open.stop(), 0);
+});
+
+test('nothing that lingers holds up the end', async () => {
+  const server = await Server.start();
+  for (let i = 0; i < 3; ++i) {
+    await (await server.post('/v1/chat/completions', { ...chat, stream: true })).text();
+  }
+  const begin = performance.now();
+  assert.equal(await server.stop(), 0);
+  assert.ok(performance.now() - begin < 1500, `stopping took ${performance.now() - begin} ms`);
 });
 
 test('a busy port is an error that names it', async () => {

@@ -6,6 +6,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 namespace thimble::net {
@@ -129,7 +130,10 @@ Answer LoopbackClient::receive(bool head_only) {
 
 std::string request_text(std::string_view method, std::string_view target, std::string_view body,
                          const std::vector<HttpHeader>& headers) {
-  std::string out = fmt::format("{} {} HTTP/1.1\r\nHost: localhost\r\n", method, target);
+  std::string out = fmt::format("{} {} HTTP/1.1\r\n", method, target);
+  const bool has_host = std::any_of(headers.begin(), headers.end(),
+                                    [](const HttpHeader& h) { return h.name == "Host"; });
+  if (!has_host) out += "Host: localhost\r\n";
   for (const HttpHeader& h : headers) out += fmt::format("{}: {}\r\n", h.name, h.value);
   if (!body.empty() || method == "POST") out += fmt::format("Content-Length: {}\r\n", body.size());
   out += "\r\n";

@@ -46,7 +46,7 @@ class LoopbackClient {
   std::string buffer_;
 };
 
-// "POST /x HTTP/1.1" with Host and Content-Length.
+// "POST /x HTTP/1.1" with Content-Length, and Host unless it is among the headers.
 std::string request_text(std::string_view method, std::string_view target,
                          std::string_view body = "", const std::vector<HttpHeader>& headers = {});
 

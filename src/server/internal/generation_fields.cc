@@ -5,8 +5,6 @@
 namespace thimble::server {
 namespace {
 
-constexpr int64_t kInt64Min = std::numeric_limits<int64_t>::min();
-constexpr int64_t kInt64Max = std::numeric_limits<int64_t>::max();
 constexpr int64_t kInt32Max = std::numeric_limits<int32_t>::max();
 
 ApiResult<engine::SamplingParams> read_sampling(const Fields& fields) {
@@ -54,14 +52,27 @@ ApiResult<std::vector<std::string>> read_stop(const Fields& fields) {
   return out;
 }
 
-ApiResult<std::optional<uint32_t>> read_max_tokens(const Fields& fields) {
+ApiResult<void> read_max_tokens(const Fields& fields, GenerationFields& out) {
   // OpenAI's newer name wins where a client sends both.
   for (const char* name : {"max_completion_tokens", "max_tokens"}) {
     if (const auto v = THIMBLE_TRY(fields.integer(name, 1, kInt32Max))) {
-      return static_cast<uint32_t>(*v);
+      out.max_tokens = static_cast<uint32_t>(*v);
+      out.max_tokens_name = name;
+      return {};
     }
   }
-  return std::nullopt;
+  return {};
+}
+
+// Any 64 bits: clients write them with and without a sign, so -1 is 2^64 - 1.
+ApiResult<std::optional<uint64_t>> read_seed(const Fields& fields) {
+  const Json* seed = fields.find("seed");
+  if (seed == nullptr) return std::nullopt;
+  if (seed->is_number_unsigned()) return seed->get<uint64_t>();
+  if (const auto number = as_integer(*seed)) return static_cast<uint64_t>(*number);
+  return bad_field("seed",
+                   fmt::format("'seed' must be a whole number from -2^63 to 2^64-1, not {}",
+                               seed->is_number() ? seed->dump() : std::string(type_name(*seed))));
 }
 
 // `neutral` is the value that means "off" and may be sent.
@@ -84,11 +95,11 @@ ApiResult<GenerationFields> read_generation_fields(const Fields& fields) {
   GenerationFields out;
   out.model = THIMBLE_TRY(fields.string("model")).value_or("");
   out.sampling = THIMBLE_TRY(read_sampling(fields));
-  if (const auto v = THIMBLE_TRY(fields.integer("seed", kInt64Min, kInt64Max))) {
-    out.seed = static_cast<uint64_t>(*v);
-  }
-  out.max_tokens = THIMBLE_TRY(read_max_tokens(fields));
+  out.seed = THIMBLE_TRY(read_seed(fields));
+  THIMBLE_TRY(read_max_tokens(fields, out));
   out.stop = THIMBLE_TRY(read_stop(fields));
+  const bool skip = THIMBLE_TRY(fields.boolean("skip_special_tokens")).value_or(true);
+  out.control = skip ? engine::ControlTokens::kHide : engine::ControlTokens::kShow;
   out.ignore_eos = THIMBLE_TRY(fields.boolean("ignore_eos")).value_or(false);
   out.stream = THIMBLE_TRY(fields.boolean("stream")).value_or(false);
   if (const auto options = THIMBLE_TRY(fields.object("stream_options"))) {
@@ -114,10 +125,13 @@ ApiResult<void> refuse_unsupported(const Fields& fields) {
   const auto format = THIMBLE_TRY(fields.object("response_format"));
   if (!format) return {};
   const auto type = THIMBLE_TRY(format->string("type"));
+  if (!type) {
+    return bad_field("response_format.type", "'response_format.type' is missing");
+  }
   if (type == "text") return {};
-  return not_yet("response_format",
-                 fmt::format("'response_format' of type '{}' is not supported yet; only 'text' is",
-                             type.value_or("")));
+  return not_yet(
+      "response_format",
+      fmt::format("'response_format' of type '{}' is not supported yet; only 'text' is", *type));
 }
 
 ApiResult<std::vector<int32_t>> read_token_ids(const Json& array, const std::string& path) {
