@@ -41,24 +41,24 @@ struct ChatCommandFlags {
   ChatFlags chat;
 };
 
+// Where notes to a person go: shown on a terminal, and where the flags ask for all.
+enum class Notes { kShown, kSilent };
+
 uint64_t random_seed() {
   return base::mix64(static_cast<uint64_t>(base::monotonic_us()) ^
                      base::mix64(static_cast<uint64_t>(base::wall_seconds())));
-}
-
-void note(std::string_view text) {
-  fmt::print(stderr, "{}\n", base::styled(base::Stream::kErr, base::Style::kDim, text));
 }
 
 // A conversation and what shapes it.
 class Session {
  public:
   Session(const ChatCommandFlags& flags, engine::Engine& engine, text::ChatOptions options,
-          const text::SpecialTokens& tokens)
+          const text::SpecialTokens& tokens, Notes notes)
       : flags_(flags),
         engine_(engine),
         options_(options),
         tokens_(tokens),
+        notes_(notes),
         system_(flags.chat.system),
         seed_(flags.sampling.seed.value_or(random_seed())) {}
 
@@ -68,6 +68,7 @@ class Session {
   void reset() { turns_.clear(); }
   void set_system(std::string text) { system_ = std::move(text); }
   void set_effort(const text::ReasoningEffort& effort) { options_.effort = effort; }
+  void note(std::string_view text) const;
 
  private:
   Result<engine::GenerationRequest> request(engine::TextStreamOptions& reading) const;
@@ -76,10 +77,16 @@ class Session {
   engine::Engine& engine_;
   text::ChatOptions options_;
   const text::SpecialTokens tokens_;
+  const Notes notes_;
   std::string system_;
   std::vector<text::ChatMessage> turns_;
   uint64_t seed_;  // of the next answer
 };
+
+void Session::note(std::string_view text) const {
+  if (notes_ == Notes::kSilent) return;
+  fmt::print(stderr, "{}\n", base::styled(base::Stream::kErr, base::Style::kDim, text));
+}
 
 Result<engine::GenerationRequest> Session::request(engine::TextStreamOptions& reading) const {
   std::vector<text::ChatMessage> messages;
@@ -98,6 +105,7 @@ Result<engine::GenerationRequest> Session::request(engine::TextStreamOptions& re
 }
 
 Result<ConsoleAnswer> Session::answer(const std::string& message) {
+  THIMBLE_TRY(check_text("the message", message));
   turns_.push_back(text::make_message(text::Role::kUser, message));
   engine::TextStreamOptions reading;
   auto asked = request(reading);
@@ -122,7 +130,7 @@ std::pair<std::string_view, std::string_view> split_command(std::string_view lin
   return {line.substr(1, end - 1), rest};
 }
 
-enum class Next { kGoOn, kQuit, kInterrupted };
+enum class Next { kGoOn, kQuit, kInterrupted, kTerminated };
 
 Result<Next> run_command(std::string_view line, Session& session) {
   const auto [name, rest] = split_command(line);
@@ -131,15 +139,16 @@ Result<Next> run_command(std::string_view line, Session& session) {
     fmt::print(stderr, "{}", kHelp);
   } else if (name == "reset") {
     session.reset();
-    note("The conversation is forgotten.");
+    session.note("The conversation is forgotten.");
   } else if (name == "system") {
+    THIMBLE_TRY(check_text("/system", rest));
     session.set_system(std::string(rest));
-    note(rest.empty() ? "No system text." : "System text set.");
+    session.note(rest.empty() ? "No system text." : "System text set.");
   } else if (name == "effort") {
     const auto effort = THIMBLE_TRY(base::in(text::parse_effort(rest), "/effort"));
     session.set_effort(effort);
-    note(effort.thinking ? fmt::format("Reasons first, effort {}.", effort.budget)
-                         : std::string("Answers at once."));
+    session.note(effort.thinking ? fmt::format("Reasons first, effort {}.", effort.budget)
+                                 : std::string("Answers at once."));
   } else {
     return base::fail(ErrorCode::kInvalidArgument,
                       "/{} is no command; /help lists them, // begins a message with a slash",
@@ -153,43 +162,70 @@ Result<Next> run_message(const std::string& message, const ChatCommandFlags& fla
   const ConsoleAnswer answer = THIMBLE_TRY(session.answer(message));
   if (!answer.content.ends_with('\n')) std::fputs("\n", stdout);
   std::fflush(stdout);
-  if (answer.signal != 0 || flags.engine.verbose) note(summary(answer));
-  if (answer.signal == SIGTERM) return Next::kQuit;
+  if (answer.signal != 0 || flags.engine.verbose) session.note(summary(answer));
+  if (answer.signal == SIGTERM) return Next::kTerminated;
   return answer.signal == 0 ? Next::kGoOn : Next::kInterrupted;
 }
 
-// Of one line from the user; blank ones mean nothing.
-Result<Next> run_line(std::string line, const ChatCommandFlags& flags, Session& session) {
+enum class LineKind { kBlank, kMessage, kCommand };
+
+// Takes the blanks and the doubled slash off that are not part of the message or command.
+LineKind classify(std::string& line) {
   const size_t first = line.find_first_not_of(" \t\n");
-  if (first == std::string::npos) return Next::kGoOn;
-  if (line[first] != '/') return run_message(line, flags, session);
-  line.erase(0, first);
-  if (line.starts_with("//")) return run_message(line.substr(1), flags, session);
-  return run_command(line, session);
+  if (first == std::string::npos) return LineKind::kBlank;
+  if (line[first] != '/') return LineKind::kMessage;
+  const bool doubled = line.compare(first, 2, "//") == 0;
+  line.erase(0, doubled ? first + 1 : first);
+  return doubled ? LineKind::kMessage : LineKind::kCommand;
+}
+
+void print_error(const Error& error) {
+  fmt::print(stderr, "{} {}\n",
+             base::styled(base::Stream::kErr, base::Style::kRed, "thimble chat:"),
+             error.describe());
+}
+
+// A person reads an error and goes on. In a pipe a message that cannot be answered ends it: what
+// follows may depend on the answer. A command that is none is left out, and tells in the status.
+Result<int> converse(LineEditor& editor, const ChatCommandFlags& flags, Session& session) {
+  int status = kExitDone;
+  while (true) {
+    std::string line;
+    const LineEditor::Event event = editor.read(line);
+    if (event == LineEditor::Event::kEnd) return status;
+    if (event == LineEditor::Event::kInterrupt) continue;
+    const LineKind kind = classify(line);
+    if (kind == LineKind::kBlank) continue;
+    const bool is_message = kind == LineKind::kMessage;
+    const Result<Next> next =
+        is_message ? run_message(line, flags, session) : run_command(line, session);
+    if (next == Next::kQuit) return status;
+    if (next == Next::kTerminated) return 128 + SIGTERM;
+    if (next == Next::kInterrupted && !editor.interactive()) return 128 + SIGINT;
+    if (next) continue;
+    if (!editor.interactive() && is_message) return tl::unexpected(next.error());
+    print_error(next.error());
+    if (!editor.interactive()) status = kExitFailed;
+  }
 }
 
 Result<int> run_chat(const ChatCommandFlags& flags) {
   const auto options = THIMBLE_TRY(chat_options(flags.chat));
   const auto engine = THIMBLE_TRY(open_engine(flags.engine));
   const auto tokens = THIMBLE_TRY(base::in(engine->chat_tokens(), flags.engine.model.string()));
-  Session session(flags, *engine, options, tokens);
   LineEditor editor(Path(base::env_home()) / "chat_history");
+  const bool shown = editor.interactive() || flags.engine.verbose;
+  Session session(flags, *engine, options, tokens, shown ? Notes::kShown : Notes::kSilent);
   if (editor.interactive()) {
-    note(fmt::format("{}. /help lists the commands, Ctrl-D leaves.", engine->model_name()));
+    session.note(fmt::format("{}. /help lists the commands, Ctrl-D leaves.", engine->model_name()));
   }
-  while (true) {
-    std::string line;
-    const LineEditor::Event event = editor.read(line);
-    if (event == LineEditor::Event::kEnd) return kExitDone;
-    if (event == LineEditor::Event::kInterrupt) continue;
-    const Result<Next> next = run_line(std::move(line), flags, session);
-    if (next == Next::kQuit) return kExitDone;
-    if (next == Next::kInterrupted && !editor.interactive()) return 128 + SIGINT;
-    if (next) continue;
-    if (!editor.interactive()) return tl::unexpected(next.error());
-    fmt::print(stderr, "{}\n",
-               base::styled(base::Stream::kErr, base::Style::kRed, next.error().describe()));
-  }
+  return converse(editor, flags, session);
+}
+
+Result<void> check(const ChatCommandFlags& flags) {
+  THIMBLE_TRY(check(flags.engine));
+  THIMBLE_TRY(check(flags.sampling));
+  return check(flags.chat);
 }
 
 void describe(ChatCommandFlags& flags, Options& options) {
@@ -202,17 +238,22 @@ void describe(ChatCommandFlags& flags, Options& options) {
 
 Command chat_command() {
   auto flags = std::make_shared<ChatCommandFlags>();
-  return {.name = "chat",
-          .summary = "Talk with a model in the terminal",
-          .details =
-              "Answers go to standard output as they are made, everything else to standard error. "
-              "From a pipe each line is a message, and nothing but the answers is shown. Reasoning "
-              "is on when --effort is given.",
-          .examples = {{"thimble chat --model DIR", ""},
-                       {"thimble chat --model DIR --effort high --system 'Be brief.'", ""},
-                       {"thimble chat --model DIR < questions.txt > answers.txt", ""}},
-          .describe = [flags](Options& options) { describe(*flags, options); },
-          .run = [flags] { return run_chat(*flags); }};
+  return {
+      .name = "chat",
+      .summary = "Talk with a model in the terminal",
+      .details =
+          "Answers go to standard output as they are made, everything else to standard error. "
+          "Reasoning is on when --effort is given. From a pipe each line is a message or a "
+          "command (/help), and without --verbose only answers, reasoning and errors are "
+          "shown. There a command that is unknown or fails is reported and left out, and the "
+          "exit status is 1 in the end; a message that cannot be answered ends it with 1. Lines "
+          "must be UTF-8.",
+      .examples = {{"thimble chat --model DIR", ""},
+                   {"thimble chat --model DIR --effort high --system 'Be brief.'", ""},
+                   {"thimble chat --model DIR < questions.txt > answers.txt", ""}},
+      .describe = [flags](Options& options) { describe(*flags, options); },
+      .check = [flags] { return check(*flags); },
+      .run = [flags] { return run_chat(*flags); }};
 }
 
 }  // namespace thimble::app

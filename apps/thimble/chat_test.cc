@@ -1,6 +1,7 @@
 // Aim: `chat` answers turn by turn from a pipe or a terminal, keeps pasted lines together, and
 // Ctrl-C ends an answer but not the session. Method: the command in a child process, behind a pipe
 // and behind a pseudo-terminal that types.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -61,11 +62,41 @@ TEST(Chat, CommandsWorkFromAPipe) {
   EXPECT_THAT(err, HasSubstr("effort 50"));
 }
 
-TEST(Chat, AnUnknownCommandFromAPipeEndsIt) {
-  Child child(chat({}), "/nonsense\nhello\n");
+// The rest is answered as if the line were not there, and the status tells of it.
+TEST(Chat, AnUnknownCommandFromAPipeIsReportedAndLeftOut) {
+  Child without(chat({"--max-tokens", "8"}), "hello\nagain\n");
+  EXPECT_EQ(without.wait(), 0);
+  Child child(chat({"--max-tokens", "8"}), "hello\n/nonsense\n/effort 0\nagain\n");
+  EXPECT_EQ(child.wait(), 1);
+  EXPECT_EQ(child.out(), without.out());
+  EXPECT_THAT(child.err(), HasSubstr("thimble chat: /nonsense is no command"));
+  EXPECT_THAT(child.err(), HasSubstr("thimble chat: /effort"));
+  Child quits(chat({}), "/nonsense\n/quit\n");
+  EXPECT_EQ(quits.wait(), 1);
+}
+
+TEST(Chat, AMessageFromAPipeThatCannotBeAnsweredEndsIt) {
+  Child child(chat({"--max-tokens", "4"}), "bad \xFF byte\nhello\n");
   EXPECT_EQ(child.wait(), 1);
   EXPECT_EQ(child.out(), "");
-  EXPECT_THAT(child.err(), HasSubstr("/nonsense is no command"));
+  EXPECT_THAT(child.err(), HasSubstr("the message is not valid UTF-8 (byte 5 of 10)"));
+}
+
+TEST(Chat, FromAPipeNothingButAnswersIsShown) {
+  Child child(chat({"--max-tokens", "4"}), "hello\n/reset\n/system be kind\n/effort none\nhello\n");
+  EXPECT_EQ(child.wait(), 0);
+  EXPECT_EQ(child.err(), "");
+  Child reasons(chat({"--max-tokens", "4", "--effort", "low"}), "hello\n");
+  EXPECT_EQ(reasons.wait(), 0);
+  EXPECT_EQ(reasons.out(), "\n");
+  EXPECT_THAT(reasons.err(), Not(HasSubstr("\x1b[")));
+}
+
+TEST(Chat, TerminationEndsItWithItsSignal) {
+  Child child(chat({"--max-tokens", "60000"}), "hello\nnever reached\n");
+  ASSERT_TRUE(child.wait_for_output(20));
+  child.signal(SIGTERM);
+  EXPECT_EQ(child.wait(), 128 + SIGTERM);
 }
 
 TEST(Chat, ABackslashGoesOnInTheNextLine) {
@@ -84,13 +115,15 @@ TEST(Chat, InterruptEndsAPipedSession) {
 // A terminal with someone at the keys.
 class Terminal {
  public:
-  explicit Terminal(std::vector<std::string> words) {
+  explicit Terminal(
+      std::vector<std::string> words, const std::function<void()>& prepare = [] {}) {
     nano_model();
     pid_ = ::forkpty(&fd_, nullptr, nullptr, nullptr);
     if (pid_ != 0) return;
     ::setenv("TERM", "xterm", 1);                       // NOLINT(concurrency-mt-unsafe)
     ::setenv("THIMBLE_HOME", home_.path().c_str(), 1);  // NOLINT(concurrency-mt-unsafe)
     ::setenv("NO_COLOR", "1", 1);                       // NOLINT(concurrency-mt-unsafe)
+    prepare();
     const int status = run_thimble(std::move(words));
     std::fflush(nullptr);
     ::_exit(status);
@@ -189,6 +222,25 @@ TEST(ChatOnATerminal, APasteOfSeveralLinesIsOneMessage) {
   const auto history = base::read_file(terminal.home() / "chat_history");
   ASSERT_TRUE(history.has_value());
   EXPECT_THAT(*history, HasSubstr("ab\\012cd"));
+}
+
+// Keys from a terminal, but nobody sees the screen: files must not collect escape codes.
+TEST(ChatOnATerminal, EditingShowsOnTerminalsOnly) {
+  const base::TempDir directory;
+  const auto redirect = [&] {
+    ::unsetenv("NO_COLOR");  // NOLINT(concurrency-mt-unsafe)
+    for (const auto& [file, to] : {std::pair{"out", STDOUT_FILENO}, {"err", STDERR_FILENO}}) {
+      const int from = ::open((directory.path() / file).c_str(), O_WRONLY | O_CREAT, 0600);
+      ASSERT_EQ(::dup2(from, to), to);
+    }
+  };
+  Terminal terminal(chat({"--max-tokens", "4", "--effort", "low", "--verbose"}), redirect);
+  terminal.type("hello\n\x04");
+  EXPECT_EQ(terminal.wait(), 0);
+  for (const char* file : {"out", "err"}) {
+    EXPECT_THAT(*base::read_file(directory.path() / file), Not(HasSubstr("\x1b")));
+  }
+  EXPECT_THAT(*base::read_file(directory.path() / "err"), HasSubstr("prompt tokens"));
 }
 
 TEST(ChatOnATerminal, ErrorsKeepTheSession) {

@@ -1,10 +1,12 @@
 // The subcommands of `thimble`, one file each.
 //
 // A command is made by a function x_command() in x.cc: it keeps its flags in a shared struct, names
-// them in `describe` and reads them in `run`. main.cc lists the commands; nothing else knows them.
+// them in `describe`, judges their values in `check` and reads them in `run`. main.cc lists the
+// commands; nothing else knows them.
 //
-// Exit status: 0 done, 1 it could not be done (or, where a command says so, the answer is no),
-// 2 the command line makes no sense. Answers go to standard output, all else to standard error.
+// Exit status: 0 done; 1 it could not be done (or, where a command says so, the answer is no);
+// 2 the command line makes no sense, whatever the files and the model may be; 128 + N ended by
+// signal N. Answers go to standard output, all else to standard error.
 #pragma once
 
 #include <functional>
@@ -31,7 +33,9 @@ struct Command {
   std::string details;                     // a paragraph for `thimble NAME --help`
   std::vector<Example> examples;           // the first one is shown in `thimble --help` too
   std::function<void(Options&)> describe;  // names the flags
-  std::function<Result<int>()> run;        // exit status; an error is printed and gives 1
+  // Values that no file could make right; an error is printed and gives 2. May be empty.
+  std::function<Result<void>()> check = {};
+  std::function<Result<int>()> run;  // exit status; an error is printed and gives 1
 };
 
 Command inspect_command();

@@ -62,7 +62,7 @@ Result<Prompt> chat_prompt(const std::string& turn, const ChatFlags& flags,
   return prompt;
 }
 
-Result<void> check_flags(const GenerateFlags& flags) {
+Result<void> check(const GenerateFlags& flags) {
   const bool chat_only =
       flags.chat.effort || !flags.chat.system.empty() || flags.chat.encoding != "recipe";
   if (flags.prompt && chat_only) {
@@ -70,11 +70,13 @@ Result<void> check_flags(const GenerateFlags& flags) {
                       "--system, --effort and --chat-encoding shape a conversation: they go with "
                       "--chat, not with --prompt");
   }
-  return {};
+  if (flags.turn) THIMBLE_TRY(check_text("--chat", *flags.turn));
+  THIMBLE_TRY(check(flags.engine));
+  THIMBLE_TRY(check(flags.sampling));
+  return check(flags.chat);
 }
 
 Result<int> run_generate(const GenerateFlags& flags) {
-  THIMBLE_TRY(check_flags(flags));
   const auto engine = THIMBLE_TRY(open_engine(flags.engine));
   Prompt prompt = flags.prompt ? raw_prompt(*flags.prompt, *engine->tokenizer())
                                : THIMBLE_TRY(chat_prompt(*flags.turn, flags.chat, *engine));
@@ -95,8 +97,8 @@ Result<int> run_generate(const GenerateFlags& flags) {
 }
 
 void describe(GenerateFlags& flags, Options& options) {
-  options.add("--prompt", flags.prompt, "text to continue, as it is after BOS");
-  options.add("--chat", flags.turn, "what a user says, to be answered");
+  options.add("--prompt", flags.prompt, "text to continue, as it is after BOS; any bytes");
+  options.add("--chat", flags.turn, "what a user says, to be answered; UTF-8");
   options.exclusive({"--prompt", "--chat"}, Need::kRequired);
   describe(flags.engine, options);
   describe(flags.sampling, options);
@@ -118,6 +120,7 @@ Command generate_command() {
                    {"thimble generate --model DIR --chat 'Why?' --effort high", "reason first"},
                    {"thimble generate --model DIR --prompt 'Once upon' --max-tokens 40", ""}},
       .describe = [flags](Options& options) { describe(*flags, options); },
+      .check = [flags] { return check(*flags); },
       .run = [flags] { return run_generate(*flags); }};
 }
 

@@ -106,6 +106,12 @@ TEST(Generate, PromptIsContinuedAfterBos) {
   }
 }
 
+TEST(Generate, APromptMayBeAnyBytes) {
+  Child child(generate({"--prompt", "\xFF\xFE", "--max-tokens", "4", "--verbose"}));
+  EXPECT_EQ(child.wait(), 0);
+  EXPECT_THAT(child.err(), HasSubstr("3 prompt tokens in"));
+}
+
 TEST(Generate, TheSeedDecides) {
   const auto run = [](const char* seed) {
     Child child(generate({"--chat", "x", "--max-tokens", "20", "--seed", seed}));
@@ -144,10 +150,20 @@ TEST(Generate, RefusesNonsense) {
   refused(generate({}), 2, "--prompt");
   refused(generate({"--prompt", "a", "--chat", "b"}), 2, "--chat");
   refused(generate({"--chat", "b", "--mode", "slow"}), 2, "slow");
-  refused(generate({"--prompt", "a", "--system", "b"}), 1, "they go with --chat");
-  refused(generate({"--chat", "a", "--effort", "101"}), 1, "--effort");
-  refused(generate({"--chat", "a", "--temperature", "9"}), 1, "temperature is 9");
-  refused(generate({"--chat", "a", "--max-tokens", "0"}), 1, "max_tokens is 0");
+  refused(generate({"--prompt", "a", "--system", "b"}), 2, "they go with --chat");
+  refused(generate({"--chat", "a", "--effort", "101"}), 2, "--effort");
+  refused(generate({"--chat", "a", "--temperature", "9"}), 2, "temperature is 9");
+  refused(generate({"--chat", "a", "--top-p", "0"}), 2, "top_p is 0");
+  refused(generate({"--chat", "a", "--max-tokens", "0"}), 2, "--max-tokens is 0");
+  refused({"generate", "--model", "/no/where", "--chat", "a", "--threads", "5000"}, 2,
+          "--threads is 5000");
+  refused(generate({"--chat", "a\xFF"}), 2, "--chat is not valid UTF-8 (byte 2 of 2)");
+  refused(generate({"--chat", "a", "--system", "\xC3"}), 2, "--system is not valid UTF-8");
+  // Before the model is looked at.
+  refused({"generate", "--model", "/no/where", "--chat", "a", "--temperature", "9"}, 2,
+          "temperature is 9");
+  refused({"chat", "--model", "/no/where", "--effort", "x"}, 2, "--effort");
+  refused({"chat", "--model", "/no/where", "--min-p", "2"}, 2, "min_p is 2");
   refused(generate({"--chat", "a", "--context", "20", "--max-tokens", "20"}), 1,
           "the context holds 20");
   refused(generate({"--chat", "a long message", "--context", "10"}), 1, "no room for an answer");

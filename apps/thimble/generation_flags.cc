@@ -7,6 +7,8 @@
 #include <cstdio>
 
 #include "base/terminal.h"
+#include "engine/sampler.h"
+#include "text/utf8.h"
 
 namespace thimble::app {
 
@@ -17,6 +19,10 @@ void describe(EngineFlags& flags, Options& options) {
   options.add("--context", flags.context,
               "longest prompt and answer; 0: what model and memory allow");
   options.flag("--verbose", flags.verbose, "notes on standard error even where nobody looks");
+}
+
+Result<void> check(const EngineFlags& flags) {
+  return check_range("--threads", flags.threads, 0, engine::kThreadsMax);
 }
 
 Result<std::unique_ptr<engine::Engine>> open_engine(const EngineFlags& flags) {
@@ -50,6 +56,11 @@ void describe(SamplingFlags& flags, Options& options) {
   options.add("--seed", flags.seed, "the same seed and prompt give the same answer");
 }
 
+Result<void> check(const SamplingFlags& flags) {
+  if (flags.max_tokens) THIMBLE_TRY(check_range("--max-tokens", *flags.max_tokens, 1, UINT32_MAX));
+  return engine::validate(make_request(flags, 0).sampling);
+}
+
 engine::GenerationRequest make_request(const SamplingFlags& flags, uint64_t seed) {
   engine::GenerationRequest request;
   request.sampling.temperature = static_cast<float>(flags.temperature);
@@ -80,6 +91,25 @@ void describe(ChatFlags& flags, Options& options) {
               "let it reason first: low, medium, high, max, or 1 to 100 (else it answers at once)");
   options.choice("--chat-encoding", flags.encoding, {"recipe", "ref"},
                  "how conversations become prompts");
+}
+
+Result<void> check(const ChatFlags& flags) {
+  THIMBLE_TRY(check_text("--system", flags.system));
+  THIMBLE_TRY(chat_options(flags));
+  return {};
+}
+
+Result<void> check_text(std::string_view what, std::string_view text) {
+  for (std::string_view rest = text; !rest.empty();) {
+    const text::Utf8Step step = text::next_code_point(rest);
+    if (!step.valid) {
+      return base::fail(ErrorCode::kInvalidArgument,
+                        "{} is not valid UTF-8 (byte {} of {}): a conversation is text", what,
+                        text.size() - rest.size() + 1, text.size());
+    }
+    rest.remove_prefix(step.bytes);
+  }
+  return {};
 }
 
 Result<text::ChatOptions> chat_options(const ChatFlags& flags) {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "apps/thimble/options.h"
 #include "base/file.h"
@@ -24,6 +25,8 @@ struct EngineFlags {
 
 void describe(EngineFlags& flags, Options& options);
 
+Result<void> check(const EngineFlags& flags);
+
 // Opens the model; it must have a tokenizer. Prints the plan of bytes when the flags or a terminal
 // on standard error ask for it.
 Result<std::unique_ptr<engine::Engine>> open_engine(const EngineFlags& flags);
@@ -42,6 +45,8 @@ struct SamplingFlags {
 
 void describe(SamplingFlags& flags, Options& options);
 
+Result<void> check(const SamplingFlags& flags);
+
 // A request without its prompt; `seed` is what an absent --seed stands for.
 engine::GenerationRequest make_request(const SamplingFlags& flags, uint64_t seed);
 
@@ -57,6 +62,11 @@ struct ChatFlags {
 };
 
 void describe(ChatFlags& flags, Options& options);
+
+Result<void> check(const ChatFlags& flags);
+
+// Turns of a conversation are text: kInvalidArgument names what is not and its first bad byte.
+Result<void> check_text(std::string_view what, std::string_view text);
 
 // Thinking is on exactly when an effort is given.
 Result<text::ChatOptions> chat_options(const ChatFlags& flags);

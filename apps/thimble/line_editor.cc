@@ -169,7 +169,9 @@ void LineEditor::Terminal::remember(const std::string& message) {
 }
 
 LineEditor::LineEditor(Path history) {
-  if (::isatty(STDIN_FILENO) == 1) terminal_ = std::make_unique<Terminal>(std::move(history));
+  const bool seen = ::isatty(STDOUT_FILENO) == 1 || ::isatty(STDERR_FILENO) == 1;
+  if (::isatty(STDIN_FILENO) == 1 && seen)
+    terminal_ = std::make_unique<Terminal>(std::move(history));
 }
 
 LineEditor::~LineEditor() = default;

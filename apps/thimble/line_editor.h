@@ -1,7 +1,8 @@
 // Lines from a person or a pipe.
 //
 // On a terminal: editing and history by libedit, a pasted text of several lines stays one message,
-// and history is kept in a file. From a pipe: plain lines, nothing shown. In both a line that ends
+// and history is kept in a file. From a pipe, or with no terminal to show the editing on: plain
+// lines, nothing shown. In both a line that ends
 // in a backslash goes on in the next. One object per process, used by one thread.
 #pragma once
 
@@ -35,7 +36,7 @@ class LineEditor {
   struct Terminal;
   Event read_line(bool continues, std::string& line);
 
-  std::unique_ptr<Terminal> terminal_;  // null: from a pipe
+  std::unique_ptr<Terminal> terminal_;  // null: plain lines
 };
 
 }  // namespace thimble::app

@@ -7,7 +7,9 @@
 #include "apps/thimble/commands.h"
 #include "apps/thimble/decision_recorder.h"
 #include "arch/checkpoint.h"
+#include "base/bytes.h"
 #include "base/terminal.h"
+#include "engine/engine.h"
 #include "engine/forced_run.h"
 #include "engine/model_files.h"
 #include "model/reference.h"
@@ -72,16 +74,19 @@ Result<void> check_flags(const LogitsFlags& flags) {
     return base::fail(ErrorCode::kInvalidArgument,
                       "--chunk cuts the engine's prefill; the reference takes the prompt whole");
   }
-  std::error_code ignored;
-  const Path parent = flags.out.has_parent_path() ? flags.out.parent_path() : Path(".");
-  if (!std::filesystem::is_directory(parent, ignored)) {  // before minutes of work, not after
-    return base::fail(ErrorCode::kNotFound, "--out {}: {} is not a directory", flags.out.string(),
-                      parent.string());
-  }
   if (flags.chunk == 0) {
     return base::fail(ErrorCode::kInvalidArgument, "--chunk is 0, expected at least 1");
   }
-  return {};
+  return check_range("--threads", flags.threads, 0, engine::kThreadsMax);
+}
+
+// Before minutes of work, not after.
+Result<void> check_target(const Path& out) {
+  std::error_code ignored;
+  const Path parent = out.has_parent_path() ? out.parent_path() : Path(".");
+  if (std::filesystem::is_directory(parent, ignored)) return {};
+  return base::fail(ErrorCode::kNotFound, "--out {}: {} is not a directory", out.string(),
+                    parent.string());
 }
 
 model::IndexKeys index_keys(const LogitsFlags& flags) {
@@ -90,6 +95,18 @@ model::IndexKeys index_keys(const LogitsFlags& flags) {
 
 engine::Cuts cuts(const LogitsFlags& flags, uint64_t whole) {
   return {flags.chunk.value_or(whole), flags.decode_from.value_or(0)};
+}
+
+// The published slip happens on steps of one token only, so without one the flag does nothing.
+void note_idle_compat(const LogitsFlags& flags, uint64_t tokens) {
+  if (index_keys(flags) == model::IndexKeys::kOwn) return;
+  const uint64_t whole = flags.impl == "engine" ? engine::Cuts{}.chunk : tokens;
+  const auto steps = engine::step_lengths(tokens, cuts(flags, whole));
+  if (std::ranges::find(steps, uint64_t{1}) != steps.end()) return;
+  fmt::print(stderr,
+             "note: --compat stale-index-keys changes steps of one token, and this run of {} has "
+             "none; --decode-from P makes them\n",
+             base::counted(tokens, "token", "tokens"));
 }
 
 Result<std::vector<float>> run_engine(const LogitsFlags& flags, const arch::Checkpoint& checkpoint,
@@ -131,11 +148,12 @@ Result<std::vector<float>> run_reference(const LogitsFlags& flags,
 }
 
 Result<int> run_logits(const LogitsFlags& flags) {
-  THIMBLE_TRY(check_flags(flags));
+  THIMBLE_TRY(check_target(flags.out));
   const std::vector<int32_t> ids = THIMBLE_TRY(read_ids(flags.ids));
   const auto checkpoint = THIMBLE_TRY(arch::Checkpoint::open(flags.model));
   const auto tokenizer = THIMBLE_TRY(engine::open_tokenizer(checkpoint));
   const auto token_map = THIMBLE_TRY(engine::engram_map(checkpoint, tokenizer));
+  note_idle_compat(flags, ids.size());
   DecisionRecorder recorder(checkpoint.config(), ids.size());
   const auto run = flags.impl == "engine" ? run_engine : run_reference;
   const auto logits = THIMBLE_TRY(run(flags, checkpoint, token_map, ids, &recorder));
@@ -184,9 +202,11 @@ Command logits_command() {
     options.add("--chunk", flags->chunk, "prompt tokens a step (engine; 256 unless given)");
     options.add("--decode-from", flags->decode_from, "from this position on, one token a step");
     options.choice("--compat", flags->compat, {"none", "stale-index-keys"},
-                   "stale-index-keys: score as the published decode loop does");
+                   "stale-index-keys: score as the published decode loop does, "
+                   "on steps of one token");
     options.add("--threads", flags->threads, "compute threads; 0: one per CPU");
   };
+  command.check = [flags] { return check_flags(*flags); };
   command.run = [flags] { return run_logits(*flags); };
   return command;
 }

@@ -180,14 +180,14 @@ class OverviewFormatter : public CLI::Formatter {
   }
 };
 
-void add_command(CLI::App& app, const Command& command, std::function<Result<int>()>& chosen) {
+void add_command(CLI::App& app, const Command& command, const Command*& chosen) {
   CLI::App* sub = app.add_subcommand(command.name);
   sub->description(command.summary + "\n\n" + wrapped(command.details));
   sub->footer(examples_text(command.examples));
   Options::Impl impl{*sub};
   Options options(impl);
   command.describe(options);
-  sub->callback([&chosen, run = command.run] { chosen = run; });
+  sub->callback([&chosen, &command] { chosen = &command; });
 }
 
 std::string overview(const std::vector<Command>& commands) {
@@ -195,18 +195,40 @@ std::string overview(const std::vector<Command>& commands) {
   for (const Command& command : commands) {
     if (!command.examples.empty()) firsts.push_back(command.examples.front());
   }
-  return examples_text(firsts) + "\n\n`thimble COMMAND --help` explains a command.";
+  return examples_text(firsts) +
+         "\n\n"
+         "Exit status: 0 done; 1 it failed, or `inspect` found a mismatch; 2 the command line\n"
+         "makes no sense; 130 ended by Ctrl-C.\n\n"
+         "`thimble COMMAND --help` explains a command.";
 }
 
-int report(const Error& error, std::string_view command) {
+void report(const Error& error, std::string_view command) {
   fmt::print(
       stderr, "{} {}\n",
       base::styled(base::Stream::kErr, base::Style::kRed, fmt::format("thimble {}:", command)),
       error.describe());
+}
+
+int run_command(const Command& command) {
+  if (command.check) {
+    if (const auto sensible = command.check(); !sensible) {
+      report(sensible.error(), command.name);
+      return kExitUsage;
+    }
+  }
+  const Result<int> status = command.run();
+  if (status) return *status;
+  report(status.error(), command.name);
   return kExitFailed;
 }
 
 }  // namespace
+
+Result<void> check_range(const char* flag, uint64_t value, uint64_t low, uint64_t high) {
+  if (value >= low && value <= high) return {};
+  return base::fail(ErrorCode::kInvalidArgument, "{} is {}, expected {} to {}", flag, value, low,
+                    high);
+}
 
 int run_command_line(int argc, char** argv, const std::vector<Command>& commands) {
   CLI::App app("thimble runs models of the DeepSeek-V4.1-Flash architecture.", "thimble");
@@ -214,19 +236,18 @@ int run_command_line(int argc, char** argv, const std::vector<Command>& commands
   app.require_subcommand(0, 1);
   app.footer(overview(commands));
   app.formatter(std::make_shared<OverviewFormatter>());
-  std::function<Result<int>()> chosen;
+  const Command* chosen = nullptr;
   for (const Command& command : commands) add_command(app, command, chosen);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kExitDone : kExitUsage;
   }
-  if (!chosen) {
+  if (chosen == nullptr) {
     fmt::print(stderr, "{}", app.help());
     return kExitUsage;
   }
-  const Result<int> status = chosen();
-  return status ? *status : report(status.error(), app.get_subcommands().front()->get_name());
+  return run_command(*chosen);
 }
 
 }  // namespace thimble::app

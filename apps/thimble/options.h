@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/result.h"
 
 namespace thimble::app {
 
@@ -48,5 +49,8 @@ class Options {
  private:
   Impl& impl_;
 };
+
+// kInvalidArgument when a flag's value is outside of [low, high]: for a command's `check`.
+Result<void> check_range(const char* flag, uint64_t value, uint64_t low, uint64_t high);
 
 }  // namespace thimble::app

@@ -45,6 +45,9 @@ int run(Given& given, std::vector<std::string> words) {
                                options.exclusive({"--prompt", "--chat"});
                                options.flag("--json", given.json, "a flag");
                              },
+                         .check = [&given]() -> Result<void> {
+                           return check_range("--small", given.small, 1, 4'294'967'295);
+                         },
                          .run = [&given]() -> Result<int> {
                            ++given.runs;
                            if (given.model == "broken")
@@ -89,6 +92,7 @@ TEST(Options, RefusesNonsenseBeforeRunning) {
   const std::vector<std::vector<std::string>> lines = {{},
                                                        {"m", "--mode", "slow"},
                                                        {"m", "--small", "-1"},
+                                                       {"m", "--small", "0"},
                                                        {"m", "--small", "4294967296"},
                                                        {"m", "--big", "18446744073709551616"},
                                                        {"m", "--big", "1.5"},
@@ -103,6 +107,37 @@ TEST(Options, RefusesNonsenseBeforeRunning) {
     Given given;
     EXPECT_EQ(run(given, line), kExitUsage) << (line.empty() ? "" : line.back());
     EXPECT_EQ(given.runs, 0);
+  }
+}
+
+// With a model that is not there: nothing but the flags is looked at.
+TEST(Options, CommandsJudgeTheirFlagsFirst) {
+  const std::vector<std::vector<std::string>> lines = {
+      {"serve", "--port", "65536"},
+      {"serve", "--queue", "0"},
+      {"serve", "--connections", "0"},
+      {"serve", "--threads", "4097"},
+      {"serve", "--effort", "0"},
+      {"serve", "--max-tokens-default", "0"},
+      {"serve", "--mode", "slow"},
+      {"logits", "--ids", "i", "--out", "o", "--chunk", "0"},
+      {"logits", "--ids", "i", "--out", "o", "--mode", "official"},
+      {"logits", "--ids", "i", "--out", "o", "--impl", "reference", "--mode", "fast"},
+      {"logits", "--ids", "i", "--out", "o", "--threads", "4097"},
+      {"generate", "--chat", "x", "--temperature", "3"},
+      {"chat", "--max-tokens", "0"}};
+  for (std::vector<std::string> line : lines) {
+    const std::string shown = line[0] + " " + line[line.size() - 2] + " " + line.back();
+    line.insert(line.begin(), "thimble");
+    line.insert(line.end(), {"--model", "/no/where"});
+    std::vector<char*> argv;
+    for (std::string& word : line) argv.push_back(word.data());
+    const auto status = [&] {
+      return run_command_line(
+          static_cast<int>(argv.size()), argv.data(),
+          {serve_command(), logits_command(), generate_command(), chat_command()});
+    };
+    EXPECT_EQ(status(), kExitUsage) << shown;
   }
 }
 

@@ -64,10 +64,6 @@ std::vector<std::string> comma_separated(const std::string& text) {
   return parts;
 }
 
-bool is_loopback(std::string_view host) {
-  return host == "localhost" || host == "::1" || host.starts_with("127.");
-}
-
 const char* content_type(std::string_view path) {
   if (path.ends_with(".js")) return "text/javascript; charset=utf-8";
   if (path.ends_with(".css")) return "text/css; charset=utf-8";
@@ -78,16 +74,13 @@ Result<server::RouteOptions> route_options(const ServeFlags& flags) {
   server::RouteOptions routes;
   if (flags.strict_model) routes.model_names = server::ModelNames::kStrict;
   routes.api_key = THIMBLE_TRY(api_key(flags));
-  routes.origins = {comma_separated(flags.allow_origin), !is_loopback(flags.host)};
+  routes.origins.allowed = comma_separated(flags.allow_origin);
+  routes.origins.own_host = flags.host;
   server::PromptDefaults& defaults = routes.defaults;
   const auto effort = THIMBLE_TRY(base::in(text::parse_effort(flags.effort), "--effort"));
   defaults.thinking = flags.reasoning == "on" && effort.thinking;
   defaults.effort = effort.budget;
   defaults.encoding = THIMBLE_TRY(text::parse_chat_encoding(flags.chat_encoding));
-  if (flags.max_tokens_default == 0) {
-    return base::fail(ErrorCode::kInvalidArgument,
-                      "--max-tokens-default is 0, expected at least 1");
-  }
   if (flags.max_tokens_default) {
     defaults.answer_tokens = *flags.max_tokens_default;
     defaults.thinking_tokens = *flags.max_tokens_default;
@@ -99,15 +92,22 @@ Result<server::RouteOptions> route_options(const ServeFlags& flags) {
   return routes;
 }
 
+Result<void> check(const ServeFlags& flags) {
+  THIMBLE_TRY(check_range("--port", flags.port, 0, kPortMax));
+  THIMBLE_TRY(check_range("--threads", flags.threads, 0, engine::kThreadsMax));
+  THIMBLE_TRY(check_range("--queue", flags.queue, 1, engine::kQueueRequestsMax));
+  THIMBLE_TRY(check_range("--connections", flags.connections, 1, UINT32_MAX));
+  THIMBLE_TRY(
+      check_range("--max-tokens-default", flags.max_tokens_default.value_or(1), 1, UINT32_MAX));
+  THIMBLE_TRY(base::in(text::parse_effort(flags.effort), "--effort"));
+  return {};
+}
+
 Result<std::unique_ptr<server::ApiServer>> listen(const ServeFlags& flags) {
-  if (flags.port > kPortMax) {
-    return base::fail(ErrorCode::kInvalidArgument, "--port is {}, expected 0 to {}", flags.port,
-                      kPortMax);
-  }
   server::ApiServerOptions options;
   options.http.host = flags.host;
   options.http.port = static_cast<uint16_t>(flags.port);
-  options.http.limits.connections = std::max(flags.connections, 1U);
+  options.http.limits.connections = flags.connections;
   return server::ApiServer::listen(std::move(options));
 }
 
@@ -136,7 +136,7 @@ bool has_random_weights(const Path& model_dir) {
   return json.is_object() && json.value("thimble_random_weights", nlohmann::json()) == true;
 }
 
-void print_start(const ServeFlags& flags, const engine::Engine& engine, bool random_weights) {
+void print_start(const engine::Engine& engine, bool random_weights) {
   fmt::print(stderr, "{}", engine::to_text(engine.plan()));
   if (random_weights) {
     fmt::print(stderr, "{}\n",
@@ -147,24 +147,26 @@ void print_start(const ServeFlags& flags, const engine::Engine& engine, bool ran
     fmt::print(stderr, "This model completes text but cannot chat: {}\n",
                engine.chat_tokens().error().describe());
   }
-  if (!is_loopback(flags.host) && flags.api_key.empty() && flags.api_key_file.empty()) {
-    base::log_warn("anyone who reaches this address can use the model",
-                   {{"host", flags.host}, {"advice", "--api-key-file"}});
-  }
 }
 
 Result<int> run_serve(const ServeFlags& flags) {
-  const auto routes = THIMBLE_TRY(route_options(flags));
+  auto routes = THIMBLE_TRY(route_options(flags));
   const auto server = THIMBLE_TRY(listen(flags));
+  routes.origins.trusts_host = !server->only_this_machine();
   const auto engine = THIMBLE_TRY(open_engine(flags));
 
   server::ModelInfo info =
       server::make_model_info(engine->model_name(), engine->context_tokens(), *engine->tokenizer());
+  info.vocab_size = engine->config().vocab_size;
   info.random_weights = has_random_weights(flags.model);
-  print_start(flags, *engine, info.random_weights);
+  print_start(*engine, info.random_weights);
+  if (!server->only_this_machine() && routes.api_key.empty()) {
+    base::log_warn("anyone who reaches this address can use the model",
+                   {{"host", flags.host}, {"advice", "--api-key-file"}});
+  }
   const auto generator = server::make_engine_generator(*engine, std::move(info));
   const Interrupts interrupts;
-  server->start(*generator, routes);
+  server->start(*generator, std::move(routes));
   fmt::print("{} at {}\n", engine->model_name(), server->url());
   std::fflush(stdout);
 
@@ -189,7 +191,8 @@ void describe(ServeFlags& flags, Options& options) {
   options.add("--api-key-file", flags.api_key_file, "the same, from a file others cannot see");
   options.exclusive({"--api-key", "--api-key-file"});
   options.add("--allow-origin", flags.allow_origin,
-              "pages from elsewhere that may call: origins with commas between, or *");
+              "pages from elsewhere that may call, and names by which this server may be called: "
+              "origins with commas between, or *");
   options.choice("--reasoning", flags.reasoning, {"on", "off"}, "for requests that do not say");
   options.add("--effort", flags.effort, "the same: a name such as high, or 1 to 100");
   options.choice("--chat-encoding", flags.chat_encoding, {"recipe", "ref"},
@@ -210,6 +213,7 @@ Command serve_command() {
           .examples = {{"thimble serve --model models/nano --port 8080", ""},
                        {"thimble serve --model DIR --host 0.0.0.0 --api-key-file key", ""}},
           .describe = [flags](Options& options) { describe(*flags, options); },
+          .check = [flags] { return check(*flags); },
           .run = [flags] { return run_serve(*flags); }};
 }
 

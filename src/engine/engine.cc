@@ -15,8 +15,6 @@
 namespace thimble::engine {
 namespace {
 
-constexpr uint32_t kThreadsMax = 4096;
-
 Result<void> check_options(const EngineOptions& options) {
   const auto check = [](const char* name, uint32_t value, uint32_t low,
                         uint32_t high) -> Result<void> {
@@ -26,7 +24,7 @@ Result<void> check_options(const EngineOptions& options) {
   };
   THIMBLE_TRY(check("threads", options.threads, 0, kThreadsMax));
   THIMBLE_TRY(check("prefill_chunk", options.prefill_chunk, 1, 1U << 20));
-  return check("queue_requests_max", options.queue_requests_max, 1, 1U << 20);
+  return check("queue_requests_max", options.queue_requests_max, 1, kQueueRequestsMax);
 }
 
 // Ids that must not be sampled: images' place holders, and those the tokenizer cannot spell.

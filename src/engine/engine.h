@@ -21,13 +21,16 @@
 
 namespace thimble::engine {
 
+inline constexpr uint32_t kThreadsMax = 4096;
+inline constexpr uint32_t kQueueRequestsMax = 1U << 20;
+
 struct EngineOptions {
   Path model_dir;
   model::Mode mode = model::Mode::kFast;
-  uint32_t threads = 0;          // compute threads; 0: one per CPU
-  uint32_t prefill_chunk = 256;  // prompt tokens per step
-  uint32_t queue_requests_max = 64;
-  uint64_t context_tokens = 0;  // 0: the model's maximum, less what memory cannot hold
+  uint32_t threads = 0;              // compute threads, up to kThreadsMax; 0: one per CPU
+  uint32_t prefill_chunk = 256;      // prompt tokens per step
+  uint32_t queue_requests_max = 64;  // 1 to kQueueRequestsMax
+  uint64_t context_tokens = 0;       // 0: the model's maximum, less what memory cannot hold
 };
 
 class Engine {
