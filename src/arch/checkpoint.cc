@@ -4,6 +4,7 @@
 
 #include "arch/internal/json.h"
 #include "arch/internal/shards.h"
+#include "base/bytes.h"
 #include "base/check.h"
 
 namespace thimble::arch {
@@ -24,7 +25,7 @@ bool compare_tensor(const ExpectedTensor& expected, const Shards& shards,
                     std::vector<Mismatch>& out) {
   const auto it = shards.tensors.find(expected.name);
   if (it == shards.tensors.end()) {
-    if (!expected.optional) {
+    if (!expected.optional && !shards.is_unread(expected.name)) {
       out.push_back(
           {Mismatch::Kind::kMissing, expected.name,
            fmt::format("expected {} {}", to_string(expected.dtype), to_string(expected.shape))});
@@ -69,8 +70,8 @@ std::vector<Mismatch> compare(const Config& config, const Shards& shards) {
 }
 
 Error refusal(const std::vector<Mismatch>& mismatches) {
-  std::string message =
-      fmt::format("the files do not match config.json ({} mismatches)", mismatches.size());
+  std::string message = fmt::format("the files do not match config.json ({})",
+                                    base::counted(mismatches.size(), "mismatch", "mismatches"));
   for (size_t i = 0; i < mismatches.size() && i < kShownMismatches; ++i) {
     const Mismatch& m = mismatches[i];
     message += fmt::format("\n  {} {}: {}", to_string(m.kind), in_quotes(m.tensor), m.detail);

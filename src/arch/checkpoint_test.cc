@@ -18,6 +18,7 @@ namespace {
 using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr const char* kSmall = "t2_text_minimal/model";
 
@@ -135,7 +136,7 @@ TEST(Checkpoint, RefusesAMissingTensor) {
   model.remove("layers.1.ffn.shared_experts.w2.scale");
   EXPECT_THAT(model.write_and_open(),
               AllOf(HasSubstr("missing \"layers.1.ffn.shared_experts.w2.scale\""),
-                    HasSubstr("expected F8_E8M0 [2, 1]"), HasSubstr("(1 mismatches)")));
+                    HasSubstr("expected F8_E8M0 [2, 1]"), HasSubstr("(1 mismatch)")));
 }
 
 TEST(Checkpoint, RefusesARenamedTensorTwice) {
@@ -223,8 +224,53 @@ TEST(Checkpoint, RefusesTruncatedAndPaddedFiles) {
     std::filesystem::resize_file(file,
                                  std::filesystem::file_size(file) + static_cast<size_t>(delta));
     EXPECT_THAT(describe_open(dir.path()),
-                HasSubstr(delta < 0 ? "leave the file" : "the last 1 bytes"));
+                HasSubstr(delta < 0 ? "leave the file" : "1 byte at the end"));
   }
+}
+
+// A file that cannot be read is one mismatch, not one more for every tensor in it.
+TEST(Checkpoint, BlamesAnUnreadableFileOnce) {
+  const auto shorten = [](const Path& file) {
+    std::filesystem::resize_file(file, std::filesystem::file_size(file) - 1);
+  };
+  const auto overwrite = [](const Path& file) {
+    ASSERT_TRUE(base::write_file_atomic(file, std::string(16, '\xFF')));
+  };
+  for (const auto& spoil : std::initializer_list<std::function<void(const Path&)>>{
+           shorten, overwrite, [](const Path& file) { std::filesystem::remove(file); }}) {
+    for (const char* name : {"b.safetensors", "model.safetensors"}) {
+      const base::TempDir dir;
+      SmallModel model;
+      if (name[0] == 'b') {
+        model.write_shards(dir.path(), [](json&) {});
+      } else {
+        model.write(dir.path());
+      }
+      spoil(dir.path() / name);
+      const auto report = inspect_checkpoint(dir.path());
+      ASSERT_TRUE(report);
+      ASSERT_EQ(report->mismatches.size(), 1u) << report->mismatches[1].tensor;
+      EXPECT_EQ(report->mismatches[0].kind, Mismatch::Kind::kFile);
+      EXPECT_EQ(report->mismatches[0].tensor, name);
+    }
+  }
+}
+
+// What the index puts elsewhere, or nowhere, is still missing.
+TEST(Checkpoint, AnUnreadableFileExcusesOnlyItsOwnTensors) {
+  const base::TempDir dir;
+  SmallModel model;
+  model.remove("norm.weight");
+  model.remove("embed.weight");
+  model.write_shards(dir.path(), [](json& index) {
+    index["weight_map"]["embed.weight"] = "a.safetensors";
+    index["weight_map"]["norm.weight"] = "c.safetensors";
+  });
+  EXPECT_THAT(describe_open(dir.path()),
+              AllOf(HasSubstr("bad file \"c.safetensors\""), HasSubstr("missing \"embed.weight\""),
+                    Not(HasSubstr("\"norm.weight\""))));
+  EXPECT_THAT(open_sharded([](json& index) { index["weight_map"] = json::object(); }),
+              HasSubstr("missing \"embed.weight\""));
 }
 
 TEST(Checkpoint, RefusesAnIndexThatDisagreesWithItsShards) {

@@ -50,7 +50,12 @@ Result<void> check_ranges(const Config& config) {
   if (config.candidate_source_layer_id) visit_candidates(config, check);
   if (!config.engram.layer_ids.empty()) visit_engram(config.engram, check);
   if (config.draft.num_layers > 0) visit_draft(config.draft, check);
-  if (config.vision) visit_vision(*config.vision, check);
+  if (config.vision) {
+    visit_vision(*config.vision, check);
+    if (config.vision->max_wh_ratio) {
+      check.field({"max_wh_ratio", ""}, *config.vision->max_wh_ratio, RealRange{1, kMaxReal});
+    }
+  }
   return check.result;
 }
 

@@ -54,6 +54,9 @@ TEST(Bytes, ForPeople) {
   EXPECT_EQ(human_bytes(113'920), "111.25 KiB");
   EXPECT_EQ(with_commas(510286023000), "510,286,023,000");
   EXPECT_EQ(with_commas(12), "12");
+  EXPECT_EQ(counted(0, "mismatch", "mismatches"), "0 mismatches");
+  EXPECT_EQ(counted(1, "mismatch", "mismatches"), "1 mismatch");
+  EXPECT_EQ(counted(1200, "mismatch", "mismatches"), "1,200 mismatches");
 }
 
 TEST(Terminal, EscapesNamesOutOfFiles) {

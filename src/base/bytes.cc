@@ -21,4 +21,8 @@ std::string with_commas(uint64_t value) {
   return digits;
 }
 
+std::string counted(uint64_t count, std::string_view one, std::string_view many) {
+  return fmt::format("{} {}", with_commas(count), count == 1 ? one : many);
+}
+
 }  // namespace thimble::base

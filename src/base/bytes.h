@@ -1,4 +1,4 @@
-// Views of bytes, little-endian loads, and byte counts for people.
+// Views of bytes, little-endian loads, and counts for people.
 #pragma once
 
 #include <bit>
@@ -7,6 +7,7 @@
 #include <cstring>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 
 namespace thimble::base {
@@ -29,6 +30,9 @@ std::string human_bytes(uint64_t bytes);
 
 // 510286023000 -> "510,286,023,000"
 std::string with_commas(uint64_t value);
+
+// counted(1, "mismatch", "mismatches") -> "1 mismatch"; with commas.
+std::string counted(uint64_t count, std::string_view one, std::string_view many);
 
 constexpr uint64_t div_ceil(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
 

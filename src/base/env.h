@@ -12,8 +12,8 @@ std::optional<std::string> env_isa();
 // THIMBLE_LOG: trace, debug, info (default), warn, error or off.
 std::optional<std::string> env_log_level();
 
-// THIMBLE_HOME: where thimble keeps default models; else $XDG_DATA_HOME/thimble or
-// ~/.local/share/thimble.
+// THIMBLE_HOME: the folder for what thimble remembers between runs, today what was typed into
+// `thimble chat` (chat_history); else $XDG_DATA_HOME/thimble or ~/.local/share/thimble.
 std::string env_home();
 
 }  // namespace thimble::base

@@ -76,6 +76,8 @@ using base::Result;
 
 // Value of a Result, or return its error from the enclosing function:
 //   auto config = THIMBLE_TRY(parse_config(text));
+// It stands alone on its statement (`x = THIMBLE_TRY(...);`, `return THIMBLE_TRY(...);` or bare):
+// a return out of the middle of an expression leaks the temporaries that were already made.
 #define THIMBLE_TRY(expression)                                                \
   __extension__({                                                              \
     auto try_result_ = (expression);                                           \

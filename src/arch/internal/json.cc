@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "arch/internal/json_numbers.h"
 #include "base/terminal.h"
 
 namespace thimble::arch {
@@ -91,6 +92,11 @@ Result<Json> parse_json(std::string_view text) {
   const auto error = parser.parse(text.data(), text.size(), /*realloc_if_needed=*/true).get(root);
   if (error == simdjson::DEPTH_ERROR) {
     return fail(ErrorCode::kCorrupt, "JSON nested deeper than {} levels", kMaxJsonDepth);
+  }
+  if (error == simdjson::NUMBER_ERROR) {
+    if (const auto found = find_unfit_number(text)) {
+      return fail(ErrorCode::kCorrupt, "{}; expected a number that fits 64 bits", *found);
+    }
   }
   if (error != simdjson::SUCCESS) {
     return fail(ErrorCode::kCorrupt, "not valid JSON: {}", simdjson::error_message(error));

@@ -41,11 +41,12 @@ Result<WeightMap> read_index(const Path& path) {
   return files;
 }
 
-void add_file(Shards& shards, const Path& directory, const std::string& name) {
+// False if the file could not be read.
+bool add_file(Shards& shards, const Path& directory, const std::string& name) {
   auto file = SafetensorsFile::open(directory / name);
   if (!file) {
     shards.mismatches.push_back({Mismatch::Kind::kFile, name, file.error().describe()});
-    return;
+    return false;
   }
   for (const TensorEntry& entry : file->entries()) {
     const auto [first, fresh] = shards.file_names.emplace(entry.name, name);
@@ -59,16 +60,19 @@ void add_file(Shards& shards, const Path& directory, const std::string& name) {
     }
   }
   shards.files.push_back(std::move(*file));
+  return true;
 }
 
 // Both ways: what the index promises is there, and nothing else is.
-void compare_with_index(Shards& shards, const WeightMap& index) {
-  std::set<std::string, std::less<>> unread;
-  for (const Mismatch& mismatch : shards.mismatches) unread.insert(mismatch.tensor);
+void compare_with_index(Shards& shards, const WeightMap& index,
+                        const std::set<std::string>& unread_files) {
   for (const auto& [tensor, file] : index) {
     const auto found = shards.file_names.find(tensor);
     if (found == shards.file_names.end()) {
-      if (unread.contains(file)) continue;  // the file's own mismatch says why
+      if (unread_files.contains(file)) {  // the file's own mismatch says why
+        shards.unread.insert(tensor);
+        continue;
+      }
       shards.mismatches.push_back(
           {Mismatch::Kind::kFile, tensor,
            fmt::format("the index puts it into {}, which lacks it", in_quotes(file))});
@@ -92,18 +96,22 @@ Shards open_shards(const Path& directory) {
   Shards shards;
   std::error_code ignored;
   if (!std::filesystem::exists(directory / kIndexName, ignored)) {
-    add_file(shards, directory, kSingleName);
+    shards.all_unread = !add_file(shards, directory, kSingleName);
     return shards;
   }
   const auto index = read_index(directory / kIndexName);
   if (!index) {
     shards.mismatches.push_back({Mismatch::Kind::kFile, kIndexName, index.error().describe()});
+    shards.all_unread = true;
     return shards;
   }
   std::set<std::string> names;
   for (const auto& [tensor, file] : *index) names.insert(file);
-  for (const std::string& name : names) add_file(shards, directory, name);
-  compare_with_index(shards, *index);
+  std::set<std::string> unread_files;
+  for (const std::string& name : names) {
+    if (!add_file(shards, directory, name)) unread_files.insert(name);
+  }
+  compare_with_index(shards, *index, unread_files);
   return shards;
 }
 
