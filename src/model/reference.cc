@@ -30,13 +30,8 @@ using Row = std::vector<double>;
 
 double sigmoid(double z) { return 1.0 / (1.0 + std::exp(-z)); }
 
-double dot(const double* a, const double* b, size_t n) {
-  double sum = 0;
-  for (size_t i = 0; i < n; ++i) sum += a[i] * b[i];
-  return sum;
-}
-
-double dot(const double* a, const float* b, size_t n) {
+template <class T>  // double or float
+double dot(const double* a, const T* b, size_t n) {
   double sum = 0;
   for (size_t i = 0; i < n; ++i) sum += a[i] * static_cast<double>(b[i]);
   return sum;
@@ -77,6 +72,7 @@ struct Reference::Impl {
   // the sequence
   std::vector<int32_t> compressed_ids;   // [positions], with Engram
   std::vector<std::vector<Row>> window;  // [layers][positions] as cached
+  std::vector<uint64_t> floor;           // [layers]: no key below it is read
   std::vector<OwnerCache> owners;
   uint64_t position = 0;
   std::optional<uint32_t> published;  // owner whose index keys were published last
@@ -87,6 +83,7 @@ struct Reference::Impl {
     weights = decode_reference_weights(c, plan);
     frequencies = make_rope_frequencies(config);
     window.resize(config.num_hidden_layers);
+    floor.resize(window.size());
     owners.resize(plan.owners.size());
   }
 
@@ -152,30 +149,7 @@ struct Reference::Impl {
     rope_row(f, at, c, s);
     cos.assign(c.begin(), c.end());
     sin.assign(s.begin(), s.end());
-    if (options.rope_in_double) unrounded_rope(compressed, at, cos, sin);
-  }
-
-  // "Mode E": the same table with no rounding on the way.
-  void unrounded_rope(bool compressed, uint64_t at, Row& cos, Row& sin) const {
-    const double d = config.qk_rope_head_dim;
-    const double base = compressed ? config.compress_rope_theta : config.rope_theta;
-    const arch::YarnScaling& yarn = config.yarn;
-    const double original = yarn.original_max_position_embeddings;
-    const auto corrected = [&](double turns) {
-      return d * std::log(original / (2 * M_PI * turns)) / (2 * std::log(base));
-    };
-    for (size_t i = 0; i < cos.size(); ++i) {
-      double f = std::pow(base, -2.0 * static_cast<double>(i) / d);
-      if (compressed && original > 0) {
-        const double low = std::max(std::floor(corrected(yarn.beta_fast)), 0.0);
-        const double high = std::min(std::ceil(corrected(yarn.beta_slow)), d - 1);
-        const double ramp =
-            std::clamp((static_cast<double>(i) - low) / std::max(high - low, 0.001), 0.0, 1.0);
-        f = f / yarn.factor * ramp + f * (1 - ramp);
-      }
-      cos[i] = std::cos(static_cast<double>(at) * f);
-      sin[i] = std::sin(static_cast<double>(at) * f);
-    }
+    if (options.rope_in_double) unrounded_rope_row(config, compressed, at, cos, sin);
   }
 
   // --- hyper-connections (backbone spec 4.3, 4.4)
@@ -337,6 +311,7 @@ struct Reference::Impl {
     const ReferenceLayer& w = weights.layers[l];
     const arch::LayerRole& role = plan.layers[l];
     OwnerCache& owner = owners[*role.owner];
+    if (at / role.ratio < owner.main.size()) return;  // replay: the entry exists
     std::optional<Row> entry = latent(w, role.ratio, owner, x, at);
     if (!entry) return;
     const uint64_t j = owner.main.size();
@@ -479,7 +454,7 @@ struct Reference::Impl {
   void visible_rows(uint32_t l, const Token& token, size_t call_tokens,
                     std::vector<const Row*>& rows, std::vector<size_t>& slots) const {
     const arch::LayerRole& role = plan.layers[l];
-    const uint64_t first = arch::first_visible(token.position, plan.window);
+    const uint64_t first = std::max(arch::first_visible(token.position, plan.window), floor[l]);
     const bool decode = call_tokens == 1 && token.position > 0;
     const size_t width = decode ? plan.window : std::min<size_t>(call_tokens, plan.window);
     const size_t count = token.position + 1 - first;
@@ -562,6 +537,7 @@ struct Reference::Impl {
     }
     std::vector<Row> out;
     for (size_t t = 0; t < tokens.size(); ++t) {
+      if (tokens[t].position < floor[l]) continue;  // replay: only its key is wanted
       const Row q_latent = rms_norm(linear(w.wq_a, xs[t]), w.q_norm);
       if (role.selects()) select(l, tokens[t], xs[t], q_latent, keys_of);
       out.push_back(attend(l, tokens[t], q_latent, tokens.size()));
@@ -636,9 +612,10 @@ struct Reference::Impl {
       tell("attn_in.layers", l, token.position, xs.back());
     }
     const std::vector<Row> ys = attention(l, tokens, xs);
-    for (size_t t = 0; t < tokens.size(); ++t) {
+    const size_t dropped = tokens.size() - ys.size();
+    for (size_t t = dropped; t < tokens.size(); ++t) {
       Token& token = tokens[t];
-      token.h = spread(token.h, ys[t], mixes[t]);
+      token.h = spread(token.h, ys[t - dropped], mixes[t]);
       tell_mix("attn", l, token.position, mixes[t]);
       tell("mid.layers", l, token.position, token.h);
       const Mix ffn = mix(token.h, w.hc_ffn);
@@ -652,6 +629,7 @@ struct Reference::Impl {
       tell("hidden.layers", l, token.position, token.h);
       tell("pre_mix.layers", l, token.position, token.pre);
     }
+    tokens.erase(tokens.begin(), tokens.end() - static_cast<std::ptrdiff_t>(ys.size()));
   }
 
   Token embed_token(int32_t id, uint64_t at) {
@@ -669,6 +647,22 @@ struct Reference::Impl {
     }
     if (hasher) compressed_ids.push_back(static_cast<int32_t>(hasher->compressed(id)));
     return token;
+  }
+
+  // Bounded replay (serving spec 5, 6): of the first `hit` tokens the entries stay. Rows from
+  // `begin` on run again; the decoder half runs those from `kept` on; no window key below either is
+  // read.
+  void resume(uint64_t hit, uint64_t begin, uint64_t kept) {
+    for (size_t o = 0; o < owners.size(); ++o) {
+      owners[o].main.resize(arch::entries_after(hit, plan.owners[o].ratio));
+      owners[o].index.resize(owners[o].main.size());
+    }
+    for (uint32_t l = 0; l < config.num_hidden_layers; ++l) {
+      floor[l] = l < plan.decoder_begin ? begin : kept;
+      window[l].assign(l <= plan.decoder_begin ? begin : kept, Row());
+    }
+    compressed_ids.resize(hasher ? begin : 0);
+    position = begin;
   }
 
   std::vector<float> forward(std::span<const int32_t> ids) {
@@ -708,6 +702,11 @@ Result<std::vector<float>> Reference::forward(std::span<const int32_t> ids, Trac
   }
   impl_->trace = trace;
   return impl_->forward(ids);
+}
+
+void Reference::resume(uint64_t hit, uint64_t begin, uint64_t kept) {
+  CHECK(begin <= hit && hit <= impl_->position);
+  impl_->resume(hit, begin, kept);
 }
 
 }  // namespace thimble::model

@@ -35,6 +35,12 @@ class Reference {
   // Appends `ids` to the one sequence this object holds and returns logits [ids, vocab_size].
   Result<std::vector<float>> forward(std::span<const int32_t> ids, Trace* trace = nullptr);
 
+  // Goes back to `begin`, as a bounded replay after a hit of `hit` tokens does: entries below the
+  // hit stay, window keys go. The next forward() calls run the tokens from `begin` on again; in the
+  // decoder half only those from `kept` on, and only these have logits. No window key below `begin`
+  // (in the decoder half: `kept`) is read. Serving spec 5.1, 6.1.
+  void resume(uint64_t hit, uint64_t begin, uint64_t kept);
+
  private:
   struct Impl;
   explicit Reference(std::unique_ptr<Impl> impl);

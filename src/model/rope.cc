@@ -67,4 +67,26 @@ void rope_row(std::span<const float> frequencies, uint64_t position, std::span<f
   }
 }
 
+void unrounded_rope_row(const arch::Config& config, bool compressed_rope, uint64_t position,
+                        std::span<double> cos, std::span<double> sin) {
+  const uint32_t dims = config.qk_rope_head_dim;
+  const double base = compressed_rope ? config.compress_rope_theta : config.rope_theta;
+  const arch::YarnScaling& yarn = config.yarn;
+  const uint32_t original = yarn.original_max_position_embeddings;
+  for (size_t i = 0; i < cos.size(); ++i) {
+    double f = std::pow(base, -2.0 * static_cast<double>(i) / dims);
+    if (compressed_rope && original > 0) {
+      const double low =
+          std::max(std::floor(corrected_pair(yarn.beta_fast, base, dims, original)), 0.0);
+      const double high = std::min(std::ceil(corrected_pair(yarn.beta_slow, base, dims, original)),
+                                   static_cast<double>(dims - 1));
+      const double ramp =
+          std::clamp((static_cast<double>(i) - low) / std::max(high - low, 0.001), 0.0, 1.0);
+      f = f / yarn.factor * ramp + f * (1 - ramp);
+    }
+    cos[i] = std::cos(static_cast<double>(position) * f);
+    sin[i] = std::sin(static_cast<double>(position) * f);
+  }
+}
+
 }  // namespace thimble::model

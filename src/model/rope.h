@@ -27,4 +27,8 @@ RopeFrequencies make_rope_frequencies(const arch::Config& config);
 void rope_row(std::span<const float> frequencies, uint64_t position, std::span<float> cos,
               std::span<float> sin);
 
+// The same of the unrounded angle and frequency, "Mode E" of backbone spec 11.3. Spans: [pairs].
+void unrounded_rope_row(const arch::Config& config, bool compressed_rope, uint64_t position,
+                        std::span<double> cos, std::span<double> sin);
+
 }  // namespace thimble::model

@@ -1,0 +1,236 @@
+// Aim: what is rebuilt after a hit is what the row plan promises. Exactly and from a snapshot, the
+// logits are the cold run's bits; bounded, they are those of a slow reference that truncates its
+// attention at the same places; entries below the hit are never touched. Method: t1 and t2, hits at
+// every edge, chunk sizes from one row to all; the sweep over all hits has label slow.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "engine/forced_run.h"
+#include "model/reference.h"
+#include "tests/golden/collector.h"
+#include "tests/golden/model_case.h"
+
+namespace thimble::golden {
+namespace {
+
+using engine::ForcedSequence;
+using model::Mode;
+
+class Replay : public ::testing::TestWithParam<const char*> {
+ protected:
+  Replay() : golden_(GetParam()) {
+    window_ = golden_.checkpoint.config().sliding_window;
+    vocab_ = golden_.checkpoint.config().vocab_size;
+    ids_ = golden_.ids;
+    total_ = ids_.size();
+    plan_ = arch::make_layer_plan(golden_.checkpoint.config());
+  }
+
+  std::unique_ptr<model::Model> make(Mode mode) const {
+    model::ModelOptions options;
+    options.mode = mode;
+    options.token_map = golden_.token_map;
+    auto model = model::Model::create(golden_.checkpoint, options);
+    CHECK(model.has_value());
+    return std::move(*model);
+  }
+
+  ForcedSequence start(const model::Model& model) {
+    auto made = ForcedSequence::create(model, total_ + 8, pool_);
+    CHECK(made.has_value());
+    return std::move(*made);
+  }
+
+  // The last row's logits after a prompt of `end` tokens under `plan`, then those of each forced
+  // token up to the end of the ids.
+  std::vector<float> finish(ForcedSequence& sequence, const arch::RowPlan& plan, uint64_t chunk) {
+    std::vector<float> logits(vocab_ * (total_ - plan.end + 1));
+    CHECK(sequence.run(ids(plan.begin, plan.end), {.plan = &plan, .chunk = chunk, .logit_rows = 1},
+                       std::span(logits).first(vocab_)));
+    for (uint64_t p = plan.end; p < total_; ++p) {
+      CHECK(sequence.run(ids(p, p + 1), {.logit_rows = 1},
+                         std::span(logits).subspan((p - plan.end + 1) * vocab_, vocab_)));
+    }
+    return logits;
+  }
+
+  std::span<const int32_t> ids(uint64_t begin, uint64_t end) const {
+    return std::span(ids_).subspan(begin, end - begin);
+  }
+
+  std::span<const float> cold_from(uint64_t end) const {
+    return std::span(cold_).subspan((end - 1) * vocab_);
+  }
+
+  arch::RowPlanInput prompt(uint64_t hit, uint64_t end) const {
+    return {.hit = hit, .windows_at = {}, .end = end, .first_output = end - 1, .depth = {}};
+  }
+
+  // Hits where something changes: windows, blocks, odd pairs, the whole prompt but its last token.
+  std::vector<uint64_t> edge_hits(uint64_t end) const {
+    std::vector<uint64_t> hits;
+    for (const uint64_t hit :
+         {uint64_t{1}, uint64_t{2}, uint64_t{window_ - 1}, uint64_t{window_}, uint64_t{window_ + 1},
+          uint64_t{127}, uint64_t{128}, uint64_t{129}, end / 2 | 1, end - 1}) {
+      if (hit < end) hits.push_back(hit);
+    }
+    return hits;
+  }
+
+  // A sequence that holds the first `hit` tokens' entries and nothing else that is true: windows
+  // are filled with 0xFF, which reads as NaN.
+  ForcedSequence with_entries(const model::Model& model, uint64_t hit) {
+    ForcedSequence sequence = start(model);
+    if (hit > 0) CHECK(sequence.run(ids(0, hit), {}, {}));
+    sequence.forget_windows();
+    return sequence;
+  }
+
+  void expect_exact(const model::Model& model, uint64_t hit, uint64_t end, uint64_t chunk) {
+    const arch::RowPlan plan = make_row_plan(plan_, prompt(hit, end));
+    ForcedSequence sequence = with_entries(model, hit);
+    const auto entries = sequence.entry_bytes(hit);
+    sequence.resume_at(ids(0, plan.begin));
+    const auto logits = finish(sequence, plan, chunk);
+    EXPECT_TRUE(std::ranges::equal(logits, cold_from(end)))
+        << "hit " << hit << " end " << end << " chunk " << chunk;
+    EXPECT_EQ(sequence.entry_bytes(hit), entries) << "hit " << hit;
+    EXPECT_EQ(sequence.entry_bytes(total_), cold_entries_) << "hit " << hit << " chunk " << chunk;
+  }
+
+  void run_cold(const model::Model& model) {
+    ForcedSequence sequence = start(model);
+    cold_.resize(total_ * vocab_);
+    CHECK(sequence.run(ids(0, total_), {.logit_rows = total_}, cold_));
+    cold_entries_ = sequence.entry_bytes(total_);
+  }
+
+  ModelCase golden_;
+  base::ThreadPool pool_{2};
+  std::vector<int32_t> ids_;
+  uint64_t total_ = 0;
+  uint32_t window_ = 0;
+  uint64_t vocab_ = 0;
+  arch::LayerPlan plan_;
+  std::vector<float> cold_;  // [total, vocab]
+  std::vector<std::byte> cold_entries_;
+};
+
+// A cold prompt of which only the last row is wanted: the decoder's cone gives the same bits.
+TEST_P(Replay, ColdConeEqualsAllRows) {
+  const auto model = make(Mode::kExact);
+  run_cold(*model);
+  for (const uint64_t chunk : {uint64_t{1}, uint64_t{3}, uint64_t{window_}, total_}) {
+    for (const uint64_t end : {uint64_t{1}, uint64_t{window_ + 1}, total_ - 3}) {
+      expect_exact(*model, 0, end, chunk);
+    }
+  }
+}
+
+TEST_P(Replay, ExactEqualsTheColdRun) {
+  const auto model = make(Mode::kExact);
+  run_cold(*model);
+  const uint64_t end = total_ - 3;
+  for (const uint64_t chunk : {uint64_t{1}, uint64_t{3}, uint64_t{window_}, total_}) {
+    for (const uint64_t hit : edge_hits(end)) expect_exact(*model, hit, end, chunk);
+  }
+}
+
+TEST_P(Replay, SweepOfHitsAndChunks) {
+  const auto model = make(Mode::kExact);
+  run_cold(*model);
+  for (uint64_t hit = 1; hit < total_; ++hit) {
+    for (const uint64_t chunk : {1, 2, 3, 5, 7, 8, 64, 127, 400}) {
+      expect_exact(*model, hit, std::min(total_, hit + 1 + hit % 9), chunk);
+    }
+  }
+}
+
+TEST_P(Replay, SnapshotsEqualTheColdRun) {
+  const auto model = make(Mode::kExact);
+  run_cold(*model);
+  const uint64_t end = total_ - 3;
+  for (const uint64_t hit : edge_hits(end)) {
+    for (const uint64_t back : {0, 1}) {  // at the snapshot's position, and one before it
+      if (hit < 2) continue;
+      arch::RowPlanInput input = prompt(hit, end);
+      input.windows_at = hit - back;
+      const arch::RowPlan plan = make_row_plan(plan_, input);
+      EXPECT_EQ(plan.begin, hit - back);
+      ForcedSequence sequence = start(*model);
+      // The prompt's own end is exact, not its every row.
+      const arch::RowPlan before = make_row_plan(plan_, prompt(0, hit));
+      std::vector<float> ignored(vocab_);
+      ASSERT_TRUE(
+          sequence.run(ids(0, hit), {.plan = &before, .chunk = 7, .logit_rows = 1}, ignored));
+      const auto state = model::to_bytes(sequence.state());
+      ASSERT_TRUE(sequence.resume_at(ids(0, plan.begin), state));
+      const auto logits = finish(sequence, plan, 5);
+      EXPECT_TRUE(std::ranges::equal(logits, cold_from(end))) << "hit " << hit << " - " << back;
+      EXPECT_EQ(sequence.entry_bytes(total_), cold_entries_);
+    }
+  }
+}
+
+// Bounded to a depth: nokvq is the sharp comparison, codes do not flip there.
+TEST_P(Replay, BoundedEqualsTheTruncatedReference) {
+  const auto model = make(Mode::kNokvq);
+  const uint64_t end = total_ - 3;
+  for (const uint64_t depth : {uint64_t{window_}, uint64_t{window_ + 5}, total_}) {
+    for (const uint64_t hit : {uint64_t{window_ + 1}, end / 2 | 1, end / 4 * 2, end - 1}) {
+      arch::RowPlanInput input = prompt(hit, end);
+      input.depth = {depth, depth};
+      const arch::RowPlan plan = make_row_plan(plan_, input);
+      model::ReferenceOptions options;
+      options.mode = model::ReferenceMode::kNokvq;
+      options.token_map = golden_.token_map;
+      auto reference = model::Reference::create(golden_.checkpoint, options);
+      ASSERT_TRUE(reference);
+      ASSERT_TRUE((*reference)->forward(ids(0, hit)));
+      const uint64_t begin = hit > depth ? hit - depth : 0;
+      const uint64_t kept = std::max(begin, end > depth ? end - depth : 0);
+      (*reference)->resume(hit, begin, kept);
+      auto expected = *(*reference)->forward(ids(begin, end));
+      expected.erase(expected.begin(), expected.end() - static_cast<std::ptrdiff_t>(vocab_));
+      for (uint64_t p = end; p < total_; ++p) {
+        const auto row = *(*reference)->forward(ids(p, p + 1));
+        expected.insert(expected.end(), row.begin(), row.end());
+      }
+      std::vector<float> first;
+      for (const uint64_t chunk : {total_, uint64_t{1}, uint64_t{window_ + 3}}) {
+        ForcedSequence sequence = with_entries(*model, hit);
+        const auto entries = sequence.entry_bytes(hit);
+        sequence.resume_at(ids(0, plan.begin));
+        const auto logits = finish(sequence, plan, chunk);
+        EXPECT_LE(distance(logits, expected).max_abs, 2e-4)
+            << "depth " << depth << " hit " << hit << " chunk " << chunk;
+        EXPECT_EQ(sequence.entry_bytes(hit), entries);
+        if (first.empty()) first = logits;
+        EXPECT_TRUE(std::ranges::equal(logits, first)) << "chunk " << chunk;
+      }
+    }
+  }
+}
+
+// The encoder exact and the decoder bounded (the policy `auto`): entries are the cold run's.
+TEST_P(Replay, BoundedDecoderLeavesEntriesExact) {
+  const auto model = make(Mode::kExact);
+  run_cold(*model);
+  const uint64_t end = total_ - 3;
+  for (const uint64_t hit : edge_hits(end)) {
+    arch::RowPlanInput input = prompt(hit, end);
+    input.depth.decoder = window_;
+    const arch::RowPlan plan = make_row_plan(plan_, input);
+    ForcedSequence sequence = with_entries(*model, hit);
+    sequence.resume_at(ids(0, plan.begin));
+    finish(sequence, plan, 9);
+    EXPECT_EQ(sequence.entry_bytes(total_), cold_entries_) << "hit " << hit;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Replay, ::testing::Values("t1_mini", "t2_text_minimal"));
+
+}  // namespace
+}  // namespace thimble::golden
