@@ -7,6 +7,9 @@ PORT  ?= 8080
 JOBS  := $(shell nproc 2>/dev/null || echo 2)
 BIN   := build/release/bin/thimble
 
+# MODEL as make would name it: completion in a shell adds the slash.
+MODEL_NAME = $(patsubst ./%,%,$(patsubst %/,%,$(MODEL)))
+
 .DELETE_ON_ERROR:
 .PHONY: help deps deps-test deps-dev build serve test check format tidy clean
 
@@ -27,7 +30,7 @@ build: deps ## build the release binary, build/release/bin/thimble
 	@$(MAKE) --no-print-directory $(BIN)
 
 serve: build ## serve MODEL (default: a random nano model) on PORT (default: 8080)
-	@$(if $(filter models/nano,$(MODEL)),$(MAKE) --no-print-directory models/nano/config.json)
+	@$(if $(filter models/nano,$(MODEL_NAME)),$(MAKE) --no-print-directory models/nano/config.json)
 	@exec $(BIN) serve --model $(MODEL) --port $(PORT)
 
 # One configuration, fixed seeds; the last lines are ctest's own.
