@@ -1,17 +1,21 @@
-// Aim: element formats, block quantisers and the operations that need no model equal the numbers
-// the published implementation gave (golden/formats). Method: codes byte for byte; operations
-// within float32 rounding of the float64 values, decisions exactly; everything on each instruction
-// set this CPU runs.
+// Aim: element formats, block quantisers, the operations that need no model and Engram hashes equal
+// the numbers the published implementation gave (golden/formats). Method: codes byte for byte;
+// operations within float32 rounding of the float64 values, decisions exactly; everything on each
+// instruction set this CPU runs.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "arch/engram_tables.h"
 #include "kernels/ops.h"
 #include "kernels/table.h"
+#include "model/engram.h"
 #include "numeric/block_fp8.h"
 #include "numeric/e8m0.h"
 #include "numeric/fp4_e2m1.h"
@@ -230,6 +234,70 @@ TEST(GoldenFormats, Router) {
     EXPECT_EQ(ids, values<int32_t>(file, "ids"));
     expect_near(weights, values(file, "weights"), 0, 1e-6);
   });
+}
+
+// Ids of the file are compressed already, so the map sends every id to itself as far as there are
+// classes. Rows come in the order [sequence, position, engram layer, lookup].
+TEST(GoldenFormats, EngramHash) {
+  const auto file = open("formats/engram_hash.safetensors");
+  arch::Config config = arch::released_config();
+  const arch::EngramConfig& engram = config.engram;
+  const auto layers = values<int32_t>(file, "layer_ids");
+  ASSERT_EQ(std::vector<int32_t>(engram.layer_ids.begin(), engram.layer_ids.end()), layers);
+  config.engram.pad_token_id = static_cast<uint32_t>(values<int32_t>(file, "pad_id")[0]);
+  std::vector<int32_t> map(config.vocab_size);
+  const auto last = static_cast<int32_t>(engram.compressed_vocab_size - 1);
+  for (size_t id = 0; id < map.size(); ++id) map[id] = std::min(static_cast<int32_t>(id), last);
+  const auto hasher = model::EngramHasher::create(config, map);
+  ASSERT_TRUE(hasher) << hasher.error().describe();
+
+  const auto ids = values<int32_t>(file, "ids");  // [4, 96]
+  const auto alive = values<uint8_t>(file, "alive");
+  const auto decode_ids = values<int32_t>(file, "decode_ids");  // [4, 5]
+  const auto rows = values<int64_t>(file, "rows");
+  const auto decode_rows = values<int64_t>(file, "decode_rows");
+  const uint32_t lookups = engram.lookups();
+  for (size_t s = 0; s < 4; ++s) {
+    std::vector<int32_t> past(hasher->history_tokens(), model::kDeadToken);
+    for (size_t i = 0; i < 96 + 5; ++i) {
+      const bool prompt = i < 96;
+      const size_t at = prompt ? s * 96 + i : s * 5 + i - 96;
+      past.push_back(!prompt ? decode_ids[at] : alive[at] > 0 ? ids[at] : model::kDeadToken);
+      const auto recent = std::span(past).last(hasher->history_tokens() + 1);
+      const auto expected = std::span(prompt ? rows : decode_rows);
+      for (uint32_t e = 0; e < layers.size(); ++e) {
+        std::vector<int64_t> own(lookups);
+        hasher->row_ids(e, recent, own);
+        const auto theirs = expected.subspan((at * layers.size() + e) * lookups, lookups);
+        ASSERT_TRUE(std::ranges::equal(own, theirs)) << s << " " << i << " layer " << e;
+      }
+    }
+  }
+}
+
+TEST(GoldenFormats, EngramTables) {
+  const auto file = open("formats/engram_hash.safetensors");
+  const arch::EngramConfig& engram = arch::released_config().engram;
+  const auto flat = [](const std::vector<std::vector<uint64_t>>& lists) {
+    std::vector<int64_t> out;
+    for (const auto& list : lists) out.insert(out.end(), list.begin(), list.end());
+    return out;
+  };
+  const auto primes = arch::engram_primes(engram);
+  EXPECT_EQ(flat(primes), values<int64_t>(file, "primes"));
+  EXPECT_EQ(flat({arch::engram_row_offsets(primes[0]), arch::engram_row_offsets(primes[1])}),
+            values<int64_t>(file, "offsets"));
+  std::vector<int64_t> multipliers;
+  for (const uint32_t layer : engram.layer_ids) {
+    const auto own = model::engram_multipliers(layer, engram.compressed_vocab_size, 4);
+    multipliers.insert(multipliers.end(), own.begin(), own.end());
+    for (const uint32_t vocab : {5, 97, 512, 50'000}) {
+      const auto name = "multipliers.layer" + std::to_string(layer);
+      EXPECT_EQ(model::engram_multipliers(layer, vocab, 4),
+                values<int64_t>(file, name + ".vocab" + std::to_string(vocab)));
+    }
+  }
+  EXPECT_EQ(multipliers, values<int64_t>(file, "multipliers"));
 }
 
 // candidates.N: query i sees i + 1 entries; the mask covers whole blocks.
