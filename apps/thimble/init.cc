@@ -2,6 +2,8 @@
 #include <unistd.h>
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "apps/thimble/commands.h"
 #include "arch/presets.h"
@@ -22,40 +24,64 @@ struct InitFlags {
   bool force = false;
 };
 
-// The tokenizer every made model gets, and what its model must know of it.
-struct MadeTokenizer {
-  std::string json;
-  uint32_t size = 0;
-  uint32_t classes = 0;
+// What is to be written, decided before anything is.
+struct Recipe {
+  arch::Config config;
+  std::string tokenizer_json;      // empty: the vocabulary has no room for one
+  std::vector<std::string> notes;  // what the user did not ask for
 };
 
-Result<MadeTokenizer> make_tokenizer() {
-  MadeTokenizer made;
-  made.json = text::make_byte_tokenizer_json();
-  const auto tokenizer = THIMBLE_TRY(text::Tokenizer::parse(made.json));
-  made.size = tokenizer.size();
+// Classes that Engram will hash the tokenizer's ids by.
+Result<uint32_t> count_classes(const std::string& tokenizer_json) {
+  const auto tokenizer = THIMBLE_TRY(text::Tokenizer::parse(tokenizer_json));
   const auto map = THIMBLE_TRY(text::build_token_map(tokenizer));
-  made.classes = static_cast<uint32_t>(map.class_count);
-  return made;
+  return static_cast<uint32_t>(map.class_count);
 }
 
-Result<arch::Config> choose_config(const std::string& preset, const MadeTokenizer& tokenizer) {
-  if (preset == "nano") return arch::nano_config(tokenizer.size, tokenizer.classes);
-  arch::Config config = THIMBLE_TRY(arch::load_config(preset));
-  if (config.vocab_size < tokenizer.size) {
+// A vocabulary below the tokenizer's: the model gets none, unless Engram cannot hash without.
+Result<void> go_without_tokenizer(const std::string& preset, Recipe& recipe) {
+  const uint32_t vocab_size = recipe.config.vocab_size;
+  const int32_t needed = text::byte_tokenizer_size();
+  if (!recipe.config.engram.layer_ids.empty()) {
     return fail(ErrorCode::kInvalidArgument,
-                "{}: vocab_size is {}; the tokenizer of a made model (256 bytes and the control "
-                "tokens) has {} ids",
-                preset, config.vocab_size, tokenizer.size);
+                "{}: vocab_size is {}; with engram_layer_ids it must be at least {}, because "
+                "Engram hashes by the tokenizer (256 bytes and the control tokens)",
+                preset, vocab_size, needed);
   }
-  const bool engram = !config.engram.layer_ids.empty();
-  if (engram && config.engram.compressed_vocab_size != tokenizer.classes) {
-    return fail(ErrorCode::kInvalidArgument,
-                "{}: engram_compressed_vocab_size is {}; the tokenizer of a made model has {} "
-                "classes of tokens",
-                preset, config.engram.compressed_vocab_size, tokenizer.classes);
+  recipe.notes.push_back(
+      fmt::format("no tokenizer: vocab_size is {}, and 256 bytes with the control tokens need {}; "
+                  "`thimble logits` runs this model, text does not reach it",
+                  vocab_size, needed));
+  return {};
+}
+
+Result<Recipe> make_recipe(const std::string& preset) {
+  Recipe recipe;
+  arch::Config& config = recipe.config;
+  if (preset == "nano") {
+    recipe.tokenizer_json = text::make_byte_tokenizer_json();
+    const uint32_t classes = THIMBLE_TRY(count_classes(recipe.tokenizer_json));
+    config = arch::nano_config(static_cast<uint32_t>(text::byte_tokenizer_size()), classes);
+    return recipe;
   }
-  return config;
+  config = THIMBLE_TRY(arch::load_config(preset));
+  const auto vocab_size = static_cast<int32_t>(config.vocab_size);
+  if (vocab_size < text::byte_tokenizer_size()) {
+    THIMBLE_TRY(go_without_tokenizer(preset, recipe));
+    return recipe;
+  }
+  recipe.tokenizer_json = text::make_byte_tokenizer_json(vocab_size);
+  if (config.engram.layer_ids.empty()) return recipe;
+  const uint32_t classes = THIMBLE_TRY(count_classes(recipe.tokenizer_json));
+  uint32_t& said = config.engram.compressed_vocab_size;
+  if (said != classes) {
+    recipe.notes.push_back(
+        fmt::format("engram_compressed_vocab_size is {} here, not {}: as many classes of tokens as "
+                    "the tokenizer has",
+                    classes, said));
+  }
+  said = classes;
+  return recipe;
 }
 
 constexpr std::string_view kTokenizerConfig = R"({
@@ -142,13 +168,13 @@ class NewDirectory {
   Path path_;
 };
 
-Result<void> write_model(const Path& directory, const arch::Config& config,
-                         const MadeTokenizer& tokenizer, uint64_t seed) {
-  base::Progress bar("writing", arch::totals(arch::expected_tensors(config)).bytes,
+Result<void> write_model(const Path& directory, const Recipe& recipe, uint64_t seed) {
+  base::Progress bar("writing", arch::totals(arch::expected_tensors(recipe.config)).bytes,
                      base::Progress::Unit::kBytes);
-  THIMBLE_TRY(arch::write_random_checkpoint(config, directory, seed,
+  THIMBLE_TRY(arch::write_random_checkpoint(recipe.config, directory, seed,
                                             [&](uint64_t bytes) { bar.add(bytes); }));
-  THIMBLE_TRY(base::write_file_atomic(directory / "tokenizer.json", tokenizer.json));
+  if (recipe.tokenizer_json.empty()) return {};
+  THIMBLE_TRY(base::write_file_atomic(directory / "tokenizer.json", recipe.tokenizer_json));
   return base::write_file_atomic(directory / "tokenizer_config.json", kTokenizerConfig);
 }
 
@@ -163,17 +189,20 @@ Result<void> check_space(const Path& directory, const arch::Config& config) {
 }
 
 Result<int> run_init(const InitFlags& flags) {
-  const MadeTokenizer tokenizer = THIMBLE_TRY(make_tokenizer());
-  const arch::Config config = THIMBLE_TRY(choose_config(flags.preset, tokenizer));
+  const Recipe recipe = THIMBLE_TRY(make_recipe(flags.preset));
   THIMBLE_TRY(check_target(flags.out, flags.force));
   NewDirectory directory(flags.out);
   THIMBLE_TRY(directory.create());
-  THIMBLE_TRY(check_space(directory.path(), config));
-  THIMBLE_TRY(write_model(directory.path(), config, tokenizer, flags.seed));
+  THIMBLE_TRY(check_space(directory.path(), recipe.config));
+  THIMBLE_TRY(write_model(directory.path(), recipe, flags.seed));
   THIMBLE_TRY(directory.commit());
-  const auto sum = arch::totals(arch::expected_tensors(config));
-  fmt::print(stderr, "{}: {} tensors, {}; random weights from seed {}, so its words are noise\n",
-             flags.out.string(), sum.tensors, base::human_bytes(sum.bytes), flags.seed);
+  const auto sum = arch::totals(arch::expected_tensors(recipe.config));
+  fmt::print(stderr, "{}: {}, {}; random weights from seed {}, so its words are noise\n",
+             flags.out.string(), base::counted(sum.tensors, "tensor", "tensors"),
+             base::human_bytes(sum.bytes), flags.seed);
+  for (const std::string& note : recipe.notes) {
+    fmt::print(stderr, "{}: {}\n", flags.out.string(), note);
+  }
   return kExitDone;
 }
 
@@ -187,7 +216,11 @@ Command init_command() {
       .details =
           "Writes config.json, safetensors and a tokenizer of 256 bytes and the control tokens. "
           "The same preset and seed give the same bytes everywhere. Useful to try every command "
-          "without a download, and as a start for training; its words are noise.",
+          "without a download, and as a start for training; its words are noise. "
+          "Of a config.json every dimension is kept. Ids beyond the tokenizer's become place "
+          "holders that are never sampled; with a vocab_size below it the model gets no tokenizer, "
+          "or is refused where it has Engram layers. engram_compressed_vocab_size becomes what the "
+          "tokenizer has. What differs from the file is said.",
       .examples = {{"thimble init --preset nano --out models/nano", "a complete text model"},
                    {"thimble init --preset config.json --out models/x --seed 7", ""}},
       .describe =

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "base/check.h"
 #include "text/internal/byte_level.h"
 #include "text/special_tokens.h"
 
@@ -61,7 +62,8 @@ int32_t byte_tokenizer_size() {
   return kFirstByteId + 256 + static_cast<int32_t>(kTrailing.size());
 }
 
-std::string make_byte_tokenizer_json() {
+std::string make_byte_tokenizer_json(int32_t size) {
+  CHECK(size >= byte_tokenizer_size());
   static_assert(kLeading.size() == kFirstByteId);
   std::string vocabulary;
   std::string added;
@@ -76,6 +78,10 @@ std::string make_byte_tokenizer_json() {
     vocabulary += fmt::format(",\n      {}: {}", json_string(spell_bytes({&as_char, 1})), id++);
   }
   for (const std::string_view text : kTrailing) {
+    added += fmt::format(",\n    {}", added_token(id++, text));
+  }
+  for (int32_t number = 0; id < size; ++number) {
+    const std::string text = fmt::format("<|place_holder_mm_span_{:04}|>", number);
     added += fmt::format(",\n    {}", added_token(id++, text));
   }
   return fmt::format(R"({{

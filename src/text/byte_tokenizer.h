@@ -8,10 +8,11 @@
 
 namespace thimble::text {
 
-// BOS, EOS and pad are ids 0 to 2, byte b is id 3 + b, then the other control tokens.
-std::string make_byte_tokenizer_json();
-
-// Ids the file defines.
+// Ids the file defines where none are added.
 int32_t byte_tokenizer_size();
+
+// BOS, EOS and pad are ids 0 to 2, byte b is id 3 + b, then the other control tokens, then place
+// holders up to `size` ids, which are never sampled. REQUIRES: size >= byte_tokenizer_size().
+std::string make_byte_tokenizer_json(int32_t size = byte_tokenizer_size());
 
 }  // namespace thimble::text

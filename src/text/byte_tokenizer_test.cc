@@ -2,9 +2,11 @@
 // else. Method: load it and look. (tests/tokenizer loads it with another implementation.)
 #include "text/byte_tokenizer.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "text/special_tokens.h"
 #include "text/testing.h"
@@ -26,6 +28,18 @@ TEST(ByteTokenizer, OneTokenAByteAndTheChatFormat) {
   const auto tokens = resolve_chat_tokens(*tokenizer);
   ASSERT_TRUE(tokens) << tokens.error().describe();
   EXPECT_TRUE(tokens->pad && tokens->dsml && tokens->latest_reminder && tokens->image);
+}
+
+// A model with more ids than these needs a token for each of them: Engram hashes by it.
+TEST(ByteTokenizer, FillsALargerVocabularyWithTokensThatAreNeverSampled) {
+  const auto tokenizer = Tokenizer::parse(make_byte_tokenizer_json(20'000));
+  ASSERT_TRUE(tokenizer) << tokenizer.error().describe();
+  EXPECT_EQ(tokenizer->size(), 20'000u);
+  const auto unsampled = unsampled_tokens(*tokenizer);
+  std::vector<int32_t> fillers(20'000 - static_cast<size_t>(byte_tokenizer_size()));
+  std::iota(fillers.begin(), fillers.end(), byte_tokenizer_size());
+  EXPECT_THAT(unsampled, ::testing::IsSupersetOf(fillers));
+  EXPECT_EQ(unsampled.size(), fillers.size() + 1);  // and the image's
 }
 
 TEST(ByteTokenizer, SplitsAsTheReleasedFile) {
