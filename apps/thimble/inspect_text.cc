@@ -9,6 +9,7 @@
 namespace thimble::app {
 namespace {
 
+using base::counted;
 using base::with_commas;
 
 constexpr size_t kShownMismatches = 100;
@@ -26,32 +27,39 @@ std::string config_text(const Inspection& inspection) {
   const arch::WeightTotals sum = arch::totals(inspection.expected);
   std::string out = base::styled(base::Stream::kOut, base::Style::kBold, inspection.source) + "\n";
   out += line("parameters", with_commas(sum.parameters));
-  out += line("layers x hidden",
-              fmt::format("{} x {}, {} streams", c.num_hidden_layers, c.hidden_size, c.hc_mult));
-  out += line("attention", fmt::format("{} heads x {} (rope {}), query rank {}, output {} x {}",
-                                       c.num_attention_heads, c.head_dim, c.qk_rope_head_dim,
-                                       c.q_lora_rank, c.o_groups, c.o_lora_rank));
+  out += line("layers x hidden", fmt::format("{} x {}, {}", c.num_hidden_layers, c.hidden_size,
+                                             counted(c.hc_mult, "stream", "streams")));
+  out +=
+      line("attention", fmt::format("{} x {} (rope {}), query rank {}, output {} x {}",
+                                    counted(c.num_attention_heads, "head", "heads"), c.head_dim,
+                                    c.qk_rope_head_dim, c.q_lora_rank, c.o_groups, c.o_lora_rank));
   if (c.has_global_cache()) {
-    out += line("selection", fmt::format("{} heads x {}, best {} entries", c.index_n_heads,
-                                         c.index_head_dim, c.index_topk));
+    out +=
+        line("selection", fmt::format("{} x {}, best {}", counted(c.index_n_heads, "head", "heads"),
+                                      c.index_head_dim, counted(c.index_topk, "entry", "entries")));
   }
   out += line("experts", fmt::format("{} of width {}, {} + 1 shared a token", c.n_routed_experts,
                                      c.moe_intermediate_size, c.num_experts_per_tok));
   out += line("vocabulary", with_commas(c.vocab_size));
-  out += line("context", fmt::format("{} tokens, window {}", with_commas(c.max_position_embeddings),
-                                     c.sliding_window));
+  out += line("context",
+              fmt::format("{}, window {}", counted(c.max_position_embeddings, "token", "tokens"),
+                          c.sliding_window));
   if (!c.engram.layer_ids.empty()) {
-    out += line("engram", fmt::format("before layers {}: {} lookups x {} values of {} rows",
-                                      fmt::join(c.engram.layer_ids, ", "), c.engram.lookups(),
+    out += line("engram", fmt::format("before {} {}: {} x {} values of {} rows",
+                                      c.engram.layer_ids.size() == 1 ? "layer" : "layers",
+                                      fmt::join(c.engram.layer_ids, ", "),
+                                      counted(c.engram.lookups(), "lookup", "lookups"),
                                       c.engram.head_dim, fmt::join(c.engram.num_embeddings, ", ")));
   }
   if (c.draft.num_layers > 0) {
-    out +=
-        line("drafts", fmt::format("{} layers, {} tokens at once, {} experts", c.draft.num_layers,
-                                   c.draft.block_size, c.draft.n_routed_experts));
+    out += line("drafts",
+                fmt::format("{}, {} at once, {}", counted(c.draft.num_layers, "layer", "layers"),
+                            counted(c.draft.block_size, "token", "tokens"),
+                            counted(c.draft.n_routed_experts, "expert", "experts")));
   }
   if (c.vision) {
-    out += line("vision", fmt::format("{} layers x {}, patches of {}", c.vision->num_hidden_layers,
+    out += line("vision", fmt::format("{} x {}, patches of {}",
+                                      counted(c.vision->num_hidden_layers, "layer", "layers"),
                                       c.vision->hidden_size, c.vision->patch_size));
   }
   return out;
@@ -119,9 +127,11 @@ std::string cache_text(const arch::Config& config) {
   out += line("a token, all owners", fmt::format("{:g} B", arch::global_bytes_per_token(layout)));
   out += line("a block", fmt::format("{} B for {} tokens", with_commas(layout.block_bytes),
                                      arch::kBlockTokens));
-  out += line("windows, a sequence",
-              fmt::format("{} B = {} layers x {} tokens x {} B", with_commas(sequence.windows),
-                          layout.window_layers, config.sliding_window, layout.window_row_bytes));
+  out +=
+      line("windows, a sequence",
+           fmt::format("{} B = {} x {} x {} B", with_commas(sequence.windows),
+                       counted(layout.window_layers, "layer", "layers"),
+                       counted(config.sliding_window, "token", "tokens"), layout.window_row_bytes));
   out += line("open groups", fmt::format("{} B", with_commas(sequence.half_pairs)));
   out += line("engram history", fmt::format("{} B", sequence.engram_history));
   return out;
@@ -164,7 +174,7 @@ std::string verdict_text(const arch::CheckpointReport& report) {
                         "The files hold exactly what the configuration asks for.") +
            "\n";
   }
-  std::string out = heading(fmt::format("{} mismatches", mismatches.size()));
+  std::string out = heading(counted(mismatches.size(), "mismatch", "mismatches"));
   for (size_t i = 0; i < mismatches.size() && i < kShownMismatches; ++i) {
     const arch::Mismatch& mismatch = mismatches[i];
     out += fmt::format(
