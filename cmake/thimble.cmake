@@ -4,8 +4,6 @@ option(THIMBLE_BUILD_TESTS "Build unit, golden and end-to-end tests" OFF)
 option(THIMBLE_BUILD_BENCH "Build the benchmarks in bench/" OFF)
 option(THIMBLE_BUILD_FUZZ "Build the fuzz targets in fuzz/ (needs clang)" OFF)
 set(THIMBLE_SANITIZE "" CACHE STRING "Sanitizers, as for -fsanitize=")
-set(THIMBLE_SHARED_DIR "" CACHE PATH
-  "Folder with the large golden data (golden/wide); slow tests need it")
 
 add_library(thimble_flags INTERFACE)
 target_compile_features(thimble_flags INTERFACE cxx_std_20)
@@ -50,8 +48,7 @@ function(thimble_test name)
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gtest GTest::gmock GTest::gtest_main)
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})  # "tests/golden/golden.h"
-  target_compile_definitions(${name} PRIVATE
-    THIMBLE_SOURCE_DIR="${CMAKE_SOURCE_DIR}" THIMBLE_SHARED_DIR="${THIMBLE_SHARED_DIR}")
+  target_compile_definitions(${name} PRIVATE THIMBLE_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
   add_test(NAME ${name} COMMAND ${name} ${ARG_ARGS})
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 1800)
 endfunction()
