@@ -1,0 +1,73 @@
+// Aim: `logits` writes all rows, whatever the route, and says when a flag has no effect. Method:
+// the command itself on the smallest golden model.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "apps/thimble/commands.h"
+#include "tests/golden/golden.h"
+
+namespace thimble::app {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr uint64_t kTokens = 20;
+
+// Runs the command over kTokens ids and gives back what it said; its rows go to `out`.
+std::string logits(const Path& out, std::vector<std::string> more) {
+  const base::TempDir dir;
+  std::string ids;
+  for (uint64_t id = 3; id < 3 + kTokens; ++id) ids += fmt::format("{} ", id);
+  EXPECT_TRUE(base::write_file_atomic(dir.path() / "ids", ids));
+  std::vector<std::string> words = {"thimble", "logits", "--mode", "nokvq", "--threads", "1"};
+  const std::pair<const char*, Path> files[] = {{"--model", golden::path("t2_text_minimal/model")},
+                                                {"--ids", dir.path() / "ids"},
+                                                {"--out", out}};
+  for (const auto& [flag, path] : files) words.insert(words.end(), {flag, path.string()});
+  words.insert(words.end(), more.begin(), more.end());
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  ::testing::internal::CaptureStderr();
+  const int status =
+      run_command_line(static_cast<int>(argv.size()), argv.data(), {logits_command()});
+  std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(status, kExitDone) << said;
+  return said;
+}
+
+TEST(Logits, SameRowsHoweverCut) {
+  const base::TempDir dir;
+  const auto rows = [&](std::vector<std::string> more) {
+    const Path out = dir.path() / "out.safetensors";
+    logits(out, std::move(more));
+    return *base::read_file(out);
+  };
+  const std::string whole = rows({});
+  EXPECT_EQ(arch::SafetensorsFile::open(dir.path() / "out.safetensors")->get("logits")->shape,
+            (std::vector<uint64_t>{kTokens, 256}));
+  EXPECT_EQ(rows({"--chunk", "3", "--decode-from", "11"}), whole);
+}
+
+// The published slip is one of steps of one token; who asks for it without any hears of it.
+TEST(Logits, SaysThatACompatFlagHasNoEffect) {
+  const base::TempDir dir;
+  const Path out = dir.path() / "out.safetensors";
+  const std::vector<std::string> stale = {"--compat", "stale-index-keys"};
+  const auto said = [&](std::vector<std::string> more) {
+    more.insert(more.end(), stale.begin(), stale.end());
+    return logits(out, std::move(more));
+  };
+  const char* const note = "note: --compat stale-index-keys";
+  EXPECT_THAT(said({}), HasSubstr(note));
+  EXPECT_THAT(said({"--impl", "reference"}), HasSubstr(note));
+  EXPECT_THAT(said({"--decode-from", "20"}), HasSubstr(note));  // beyond the last position
+  EXPECT_THAT(said({"--decode-from", "19"}), Not(HasSubstr(note)));
+  EXPECT_THAT(said({"--impl", "reference", "--decode-from", "9"}), Not(HasSubstr(note)));
+  EXPECT_THAT(said({"--chunk", "1"}), Not(HasSubstr(note)));
+  EXPECT_THAT(logits(out, {}), Not(HasSubstr(note)));
+}
+
+}  // namespace
+}  // namespace thimble::app
