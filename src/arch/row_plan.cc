@@ -35,7 +35,7 @@ void plan_exact(RowPlan& out, const LayerPlan& plan, uint32_t first, uint32_t la
 }
 
 void plan_bounded(RowPlan& out, uint32_t first, uint32_t last, uint64_t begin) {
-  for (uint32_t l = first; l <= last; ++l) out.layers[l] = {begin, begin, begin, true};
+  for (uint32_t l = first; l <= last; ++l) out.layers[l] = {begin, begin, begin, begin > 0};
 }
 
 }  // namespace

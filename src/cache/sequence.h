@@ -80,7 +80,8 @@ class Sequence {
   uint64_t window_begin() const { return rings_.begin(); }
   uint64_t window_end() const { return rings_.end(); }
   bool windows_complete() const { return rings_.complete(length()); }
-  // Replay wrote window rows of [from, to) and no entry. REQUIRES: window_end() <= to <= length().
+  // Replay wrote window rows of [from, to) and no entry; rows from `to` on are forgotten until they
+  // are written again, so it may come in pieces. REQUIRES: to <= length().
   void replayed(uint64_t from, uint64_t to);
 
   // From now on what is computed here is approximate: no block with a position from length() on is

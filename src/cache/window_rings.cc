@@ -75,14 +75,13 @@ void WindowRings::begin_at(uint64_t position) {
 
 void WindowRings::written(uint64_t from, uint64_t to) {
   CHECK_LE(from, to);
-  CHECK_LE(end_, to);
-  const bool adjoins = from <= end_;
   const uint64_t slots = geometry_.slots();
-  const uint64_t end = adjoins ? std::max(end_, to) : to;
-  const uint64_t oldest = end > slots ? end - slots : 0;
-  begin_ = std::max(adjoins ? std::min(begin_, from) : from, oldest);
-  end_ = end;
-  if (!adjoins) zero(end_, begin_ + slots);
+  const uint64_t oldest = to > slots ? to - slots : 0;
+  const bool goes_on = from <= end_;
+  const bool covers_end = to >= end_;
+  begin_ = std::max(goes_on ? std::min(begin_, from) : from, oldest);
+  end_ = to;
+  if (!goes_on || !covers_end) zero(end_, begin_ + slots);
 }
 
 void WindowRings::erase(uint64_t end, uint64_t touched) {

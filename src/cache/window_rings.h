@@ -59,8 +59,8 @@ class WindowRings {
 
   // Starts an empty range at `position`. REQUIRES: nothing was written yet.
   void begin_at(uint64_t position);
-  // The model wrote the rows of [from, to), of which the last slots() are kept. Rows that do not
-  // adjoin these are forgotten. REQUIRES: to >= end().
+  // The model wrote the rows of [from, to), of which the last slots() are kept. Rows from `to` on
+  // are forgotten (a replay begins below them), and so are rows that do not adjoin these.
   void written(uint64_t from, uint64_t to);
   // Forgets positions from `end` on. Rows up to `touched` may have been written, so what they
   // overwrote is gone too.

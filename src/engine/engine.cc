@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "arch/checkpoint.h"
+#include "arch/fingerprint.h"
 #include "base/bytes.h"
 #include "base/log.h"
 #include "engine/internal/model_runner.h"
@@ -68,7 +69,7 @@ struct Engine::Impl {
   std::vector<int32_t> never_sampled;
   std::unique_ptr<model::Model> model;
   StartupPlan plan;
-  std::optional<ModelRunner> runner;
+  std::unique_ptr<ModelRunner> runner;
   std::optional<Scheduler> scheduler;
 };
 
@@ -86,10 +87,18 @@ Result<void> Engine::Impl::load(const EngineOptions& options) {
   model_options.mode = options.mode;
   model_options.token_map = token_map;
   model = THIMBLE_TRY(model::Model::create(checkpoint, model_options));
-  runner.emplace(*model, options.threads);
-  plan = THIMBLE_TRY(plan_startup(checkpoint.config(), runner->layout(), checkpoint.bytes(),
-                                  options.context_tokens, available_memory()));
+  const auto layout = arch::make_cache_layout(checkpoint.config(), model->cache_format());
+  const StartupWishes wishes{options.context_tokens, options.kv_bytes, options.snapshot_bytes};
+  plan = THIMBLE_TRY(
+      plan_startup(checkpoint.config(), layout, checkpoint.bytes(), wishes, available_memory()));
   warn_if_clamped(plan, options.context_tokens);
+  ModelRunnerOptions running;
+  running.threads = options.threads;
+  running.cache.pool_bytes = plan.pool_bytes;
+  running.cache.snapshot_bytes = plan.snapshot_bytes;
+  running.cache.snapshot_ttl_us = int64_t{options.snapshot_ttl_seconds} * 1'000'000;
+  running.fingerprint = arch::fingerprint(checkpoint);
+  runner = THIMBLE_TRY(ModelRunner::create(*model, running));
   SchedulerOptions scheduling;
   scheduling.prefill_chunk = options.prefill_chunk;
   scheduling.queue_requests_max = options.queue_requests_max;
@@ -124,6 +133,7 @@ void Engine::cancel(RequestId id) { impl_->scheduler->cancel(id); }
 
 const arch::Config& Engine::config() const { return impl_->checkpoint.config(); }
 const StartupPlan& Engine::plan() const { return impl_->plan; }
+const arch::LayerPlan& Engine::layers() const { return impl_->model->plan(); }
 uint64_t Engine::context_tokens() const { return impl_->plan.context_tokens; }
 const std::string& Engine::model_name() const { return impl_->name; }
 const Result<text::SpecialTokens>& Engine::chat_tokens() const { return impl_->chat_tokens; }

@@ -8,9 +8,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "arch/config.h"
+#include "arch/layer_plan.h"
 #include "base/file.h"
 #include "base/result.h"
 #include "engine/request.h"
@@ -27,10 +29,13 @@ inline constexpr uint32_t kQueueRequestsMax = 1U << 20;
 struct EngineOptions {
   Path model_dir;
   model::Mode mode = model::Mode::kFast;
-  uint32_t threads = 0;              // compute threads, up to kThreadsMax; 0: one per CPU
-  uint32_t prefill_chunk = 256;      // prompt tokens per step
-  uint32_t queue_requests_max = 64;  // 1 to kQueueRequestsMax
-  uint64_t context_tokens = 0;       // 0: the model's maximum, less what memory cannot hold
+  uint32_t threads = 0;                   // compute threads, up to kThreadsMax; 0: one per CPU
+  uint32_t prefill_chunk = 256;           // prompt tokens per step
+  uint32_t queue_requests_max = 64;       // 1 to kQueueRequestsMax
+  uint64_t context_tokens = 0;            // 0: the model's maximum, less what memory cannot hold
+  std::optional<uint64_t> kv_bytes = {};  // pool of global KV; empty: what memory allows
+  std::optional<uint64_t> snapshot_bytes = {};  // window snapshots; empty: a tenth of the memory
+  uint32_t snapshot_ttl_seconds = 600;          // since their last use
 };
 
 class Engine {
@@ -50,7 +55,8 @@ class Engine {
   void cancel(RequestId id);
 
   const arch::Config& config() const;
-  const StartupPlan& plan() const;        // the bytes: printed by the commands
+  const StartupPlan& plan() const;  // the bytes: printed by the commands
+  const arch::LayerPlan& layers() const;
   uint64_t context_tokens() const;        // longest prompt + answer
   const std::string& model_name() const;  // the directory's name
   // Null when the directory has no tokenizer.json: then requests are ids and chat is impossible.

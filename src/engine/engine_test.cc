@@ -16,7 +16,7 @@
 #include "arch/presets.h"
 #include "arch/random_weights.h"
 #include "base/random.h"
-#include "cache/sequence_cache.h"
+#include "cache/paged_cache.h"
 #include "engine/forced_run.h"
 #include "engine/model_files.h"
 #include "engine/sampler.h"
@@ -311,7 +311,9 @@ TEST(Engine, EveryEntryIsStoredAndNoMore) {
     const arch::Config& config = checkpoint->config();
     const auto layout = arch::make_cache_layout(config, (*model)->cache_format());
     constexpr uint64_t kTokens = 101;
-    auto cache = cache::SequenceCache::create(config, layout, kTokens);
+    const auto paged =
+        cache::PagedCache::create(config, layout, {.pool_bytes = layout.reserved_bytes(kTokens)});
+    const auto cache = *(*paged)->open_empty({{}, {}, layout.format, 0}, kTokens);
     ASSERT_TRUE(cache->reserve(kTokens).has_value());
     auto state = (*model)->new_sequence();
     const std::vector<int32_t> ids = request_of(kTokens, 1).prompt;

@@ -6,8 +6,21 @@
 
 #include "arch/cache_layout.h"
 #include "base/check.h"
+#include "engine/internal/commit_rows.h"
 
 namespace thimble::engine {
+namespace {
+
+constexpr uint64_t kSnapshotBytes = 1ULL << 30;
+
+cache::CacheIdentity identity_of(const model::Model& model) {
+  cache::CacheIdentity identity;
+  identity.format = model.cache_format();
+  identity.numerics_version = model::kNumericsVersion;
+  return identity;
+}
+
+}  // namespace
 
 std::vector<uint64_t> step_lengths(uint64_t tokens, const Cuts& cuts) {
   CHECK(cuts.chunk > 0);
@@ -38,9 +51,17 @@ Result<std::vector<float>> run_forced(const model::Model& model, std::span<const
 Result<ForcedSequence> ForcedSequence::create(const model::Model& model, uint64_t tokens_max,
                                               base::ThreadPool& pool) {
   const auto layout = arch::make_cache_layout(model.config(), model.cache_format());
-  auto cache = THIMBLE_TRY(cache::SequenceCache::create(model.config(), layout, tokens_max));
-  THIMBLE_TRY(cache.reserve(tokens_max));
-  return ForcedSequence(model, std::move(cache), pool);
+  cache::PagedCacheOptions options;
+  options.pool_bytes = 3 * layout.reserved_bytes(tokens_max);  // ended, live, and copies of tails
+  options.snapshot_bytes = kSnapshotBytes;
+  ForcedSequence made;
+  made.model_ = &model;
+  made.pool_ = &pool;
+  made.tokens_max_ = tokens_max;
+  made.cache_ = THIMBLE_TRY(cache::PagedCache::create(model.config(), layout, options));
+  made.cached_ = THIMBLE_TRY(made.cache_->open_empty(identity_of(model), tokens_max));
+  made.state_ = model.new_sequence();
+  return made;
 }
 
 Result<void> ForcedSequence::run(std::span<const int32_t> ids, const ForcedRun& run,
@@ -54,7 +75,8 @@ Result<void> ForcedSequence::run(std::span<const int32_t> ids, const ForcedRun& 
        step_lengths(ids.size(), {run.chunk == 0 ? ids.size() : run.chunk})) {
     model::Chunk chunk;
     chunk.state = &state_;
-    chunk.rows = &cache_.rows();
+    THIMBLE_TRY(cached_->reserve(std::max(cached_->length(), state_.position + length)));
+    chunk.rows = &cached_->rows();
     chunk.ids = ids.subspan(done, length);
     chunk.plan = run.plan;
     const uint64_t end = done + length;
@@ -62,29 +84,42 @@ Result<void> ForcedSequence::run(std::span<const int32_t> ids, const ForcedRun& 
     chunk.logit_rows = static_cast<uint32_t>(rows);
     if (rows > 0) chunk.logits = logits.data() + (end - rows - silent) * vocab;
     chunk.trace = run.trace;
+    std::vector<uint64_t> written(model_->plan().owners.size());
+    chunk.written = written;
     THIMBLE_TRY(model_->forward({&chunk, 1}, {*pool_, workspace_}));
+    commit_rows(*cached_, chunk.ids, state_.position, written);
     done = end;
   }
   return {};
 }
 
-Result<void> ForcedSequence::resume_at(std::span<const int32_t> before,
-                                       std::span<const std::byte> state) {
-  model::SequenceState resumed = model_->sequence_at(before);
-  if (!state.empty()) THIMBLE_TRY(model::restore_bytes(state, resumed));
-  state_ = std::move(resumed);
-  return {};
+Result<void> ForcedSequence::keep_snapshot() {
+  return cached_->take_snapshot(model::to_bytes(state_));
 }
 
-void ForcedSequence::forget_windows() {
-  for (const kernels::RingRows& ring : cache_.rows().windows) {
-    std::memset(ring.base, 0xFF, uint64_t{ring.slots} * ring.row_bytes);
+Result<void> ForcedSequence::reopen(std::span<const int32_t> ids, uint64_t hit, uint64_t begin,
+                                    Windows windows) {
+  cached_.reset();
+  const auto match = cache_->match(identity_of(*model_), ids, cache::Exactness::kAny);
+  cache::PagedCache::Opening opening{.hit = hit, .tokens_max = tokens_max_};
+  for (const cache::SnapshotUse& use : match->snapshots()) {
+    if (use.position == begin) opening.snapshot = &use;
   }
+  if (windows == Windows::kNone) opening.snapshot = nullptr;
+  if (match->hit() < hit || (windows == Windows::kSnapshot && opening.snapshot == nullptr)) {
+    return base::fail(ErrorCode::kNotFound,
+                      "entries of {} tokens and {} at {} were wanted, {} tokens are cached", hit,
+                      windows == Windows::kNone ? "nothing" : "a snapshot", begin, match->hit());
+  }
+  cached_ = THIMBLE_TRY(cache_->open(*match, opening));
+  state_ = model_->sequence_at(ids.first(begin));
+  if (opening.snapshot != nullptr) return model::restore_bytes(opening.snapshot->model, state_);
+  return {};
 }
 
 std::vector<std::byte> ForcedSequence::entry_bytes(uint64_t tokens) const {
   std::vector<std::byte> out;
-  const kernels::SequenceRows& rows = cache_.rows();
+  const kernels::SequenceRows& rows = cached_->rows();
   for (size_t o = 0; o < rows.main.size(); ++o) {
     const kernels::PagedRows& main = rows.main[o];
     const kernels::PagedTiles& index = rows.index[o];

@@ -6,12 +6,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "base/result.h"
 #include "base/thread_pool.h"
-#include "cache/sequence_cache.h"
+#include "cache/paged_cache.h"
 #include "model/forward.h"
 
 namespace thimble::engine {
@@ -38,36 +39,42 @@ struct ForcedRun {
   model::Trace* trace = nullptr;
 };
 
-// One sequence driven by hand: appended to, sent back, resumed. The model and the pool must outlive
-// it.
+// One sequence driven by hand, in a paged cache of its own: appended to, ended, found again. The
+// model and the pool must outlive it.
 class ForcedSequence {
  public:
+  // Sequences of at most `tokens_max` tokens; the cache holds a few of them.
   static Result<ForcedSequence> create(const model::Model& model, uint64_t tokens_max,
                                        base::ThreadPool& pool);
 
   // Appends `ids`. logits: [run.logit_rows, vocab_size].
   Result<void> run(std::span<const int32_t> ids, const ForcedRun& run, std::span<float> logits);
 
-  // Goes on after the tokens `before`, whose entries are there, as a hit does: with no window key,
-  // or with those in the rings now and the `state` that to_bytes() made at this position or one
-  // later.
-  Result<void> resume_at(std::span<const int32_t> before, std::span<const std::byte> state = {});
+  // Keeps a snapshot of the windows here.
+  Result<void> keep_snapshot();
 
-  // Fills the window rings with bytes that read as NaN.
-  void forget_windows();
+  // Ends the sequence and begins the next with the first `hit` tokens of `ids`, whose entries must
+  // be cached: runs go on at `begin`, from the snapshot that is good there or with no window at
+  // all. kNotFound when the cache has no such entries or snapshot.
+  enum class Windows { kNone, kSnapshot };
+  Result<void> reopen(std::span<const int32_t> ids, uint64_t hit, uint64_t begin, Windows windows);
 
-  const model::SequenceState& state() const { return state_; }
+  // What follows may be approximate: it is not shared (cache::Sequence::mark_private).
+  void mark_private() { cached_->mark_private(); }
+
   // Entries of the first `tokens` tokens of all owners: main rows as stored, index keys as floats.
   std::vector<std::byte> entry_bytes(uint64_t tokens) const;
+  const cache::PagedCache& cache() const { return *cache_; }
 
  private:
-  ForcedSequence(const model::Model& model, cache::SequenceCache cache, base::ThreadPool& pool)
-      : model_(&model), cache_(std::move(cache)), state_(model.new_sequence()), pool_(&pool) {}
+  ForcedSequence() = default;
 
-  const model::Model* model_;
-  cache::SequenceCache cache_;
+  const model::Model* model_ = nullptr;
+  base::ThreadPool* pool_ = nullptr;
+  uint64_t tokens_max_ = 0;
+  std::unique_ptr<cache::PagedCache> cache_;
+  std::unique_ptr<cache::Sequence> cached_;
   model::SequenceState state_;
-  base::ThreadPool* pool_;
   kernels::Workspace workspace_;
 };
 

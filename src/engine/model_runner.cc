@@ -1,46 +1,159 @@
 #include "engine/internal/model_runner.h"
 
+#include <optional>
 #include <utility>
 #include <vector>
 
-#include "cache/sequence_cache.h"
+#include "base/check.h"
+#include "base/log.h"
+#include "engine/internal/commit_rows.h"
+#include "engine/internal/prefill.h"
 
 namespace thimble::engine {
 namespace {
 
 struct ModelSequence : RunnerSequence {
-  ModelSequence(model::SequenceState s, cache::SequenceCache c)
-      : state(std::move(s)), cache(std::move(c)) {}
+  ModelSequence(std::unique_ptr<cache::Sequence> rows, model::SequenceState begun, Prefill way,
+                uint64_t hit, uint64_t prompt)
+      : cached(std::move(rows)), state(std::move(begun)), prefill(std::move(way)) {
+    reuse.cached_tokens = hit;
+    reuse.replayed_tokens = hit > prefill.begin() ? hit - prefill.begin() : 0;
+    reuse.computed_tokens = prompt - prefill.begin();
+  }
+
+  uint64_t begin() const override { return prefill.begin(); }
+  uint64_t step_end_max(uint64_t) const override {
+    return prefill.done() ? UINT64_MAX : prefill.rows().end;
+  }
+  ReuseUsage usage() const override {
+    ReuseUsage usage = reuse;
+    usage.exact = cached->marks() == cache::Marks{};
+    return usage;
+  }
+
+  std::unique_ptr<cache::Sequence> cached;
   model::SequenceState state;
-  cache::SequenceCache cache;
+  Prefill prefill;
+  ReuseUsage reuse;
 };
+
+void keep_snapshot(ModelSequence& sequence) {
+  const std::vector<std::byte> state = model::to_bytes(sequence.state);
+  if (const auto kept = sequence.cached->take_snapshot(state); !kept) {
+    base::log_debug("no snapshot",
+                    {{"position", sequence.state.position}, {"why", kept.error().message}});
+  }
+}
+
+// The step's rows become the sequence's; at the end of a segment its windows are whole.
+void commit(ModelSequence& sequence, std::span<const int32_t> ids,
+            std::span<const uint64_t> written) {
+  cache::Sequence& cached = *sequence.cached;
+  const uint64_t end = sequence.state.position;
+  commit_rows(cached, ids, end, written);
+  if (sequence.prefill.done() || end < sequence.prefill.rows().end) return;
+  if (sequence.prefill.marks().decoder_exact) {
+    cached.mark_decoder_exact();
+  } else {
+    cached.mark_decoder_bounded();
+  }
+  if (sequence.prefill.wants_snapshot()) keep_snapshot(sequence);
+  sequence.prefill.end_segment();
+}
 
 }  // namespace
 
-ModelRunner::ModelRunner(const model::Model& model, uint32_t threads)
-    : model_(model),
-      layout_(arch::make_cache_layout(model.config(), model.cache_format())),
-      pool_(threads) {}
+ModelRunner::ModelRunner(const model::Model& model, const ModelRunnerOptions& options,
+                         std::unique_ptr<cache::PagedCache> cache)
+    : model_(model), options_(options), cache_(std::move(cache)), pool_(options.threads) {}
 
-Result<std::unique_ptr<RunnerSequence>> ModelRunner::start(uint64_t tokens_max) {
-  auto cache = THIMBLE_TRY(cache::SequenceCache::create(model_.config(), layout_, tokens_max));
-  return std::make_unique<ModelSequence>(model_.new_sequence(), std::move(cache));
+Result<std::unique_ptr<ModelRunner>> ModelRunner::create(const model::Model& model,
+                                                         const ModelRunnerOptions& options) {
+  const auto layout = arch::make_cache_layout(model.config(), model.cache_format());
+  auto cache = THIMBLE_TRY(cache::PagedCache::create(model.config(), layout, options.cache));
+  return std::unique_ptr<ModelRunner>(new ModelRunner(model, options, std::move(cache)));
+}
+
+cache::CacheIdentity ModelRunner::identity(const std::string& salt) const {
+  return {.salt = salt,
+          .model = options_.fingerprint,
+          .format = model_.cache_format(),
+          .numerics_version = model::kNumericsVersion};
+}
+
+Result<std::unique_ptr<RunnerSequence>> ModelRunner::start(const SequenceSpec& spec) {
+  const arch::LayerPlan& plan = model_.plan();
+  const std::span<const int32_t> prompt = spec.prompt;
+  Route route;
+  std::unique_ptr<cache::Match> match;
+  std::unique_ptr<cache::Sequence> cached;
+  if (spec.reuse) {
+    match = cache_->match(identity(spec.salt), prompt, exactness(spec.replay));
+    route = choose_route(plan, match->hit(), match->snapshots(), prompt.size(), spec.replay);
+    cached = THIMBLE_TRY(cache_->open(
+        *match, {.hit = route.hit, .snapshot = route.snapshot, .tokens_max = spec.tokens_max}));
+  } else {
+    cached = THIMBLE_TRY(cache_->open_empty(identity(spec.salt), spec.tokens_max));
+  }
+  Prefill prefill(plan, route, prompt.size(), spec.replay, spec.snapshot_points,
+                  options_.cache.snapshot_bytes > 0);
+  model::SequenceState state = model_.sequence_at(prompt.first(prefill.begin()));
+  if (route.snapshot != nullptr) THIMBLE_TRY(model::restore_bytes(route.snapshot->model, state));
+  if (!prefill.marks().encoder_exact) cached->mark_private();
+  if (cached->length() < prefill.begin()) {  // a model without owners: rows nobody needs
+    const std::vector<uint64_t> none(plan.owners.size());
+    cached->commit(prompt.subspan(cached->length(), prefill.begin() - cached->length()), none);
+  }
+  return std::make_unique<ModelSequence>(std::move(cached), std::move(state), std::move(prefill),
+                                         route.hit, prompt.size());
 }
 
 Result<void> ModelRunner::run(std::span<const Step> steps) {
   std::vector<model::Chunk> chunks;
-  for (const Step& step : steps) {
-    auto& sequence = *static_cast<ModelSequence*>(step.sequence);
-    THIMBLE_TRY(sequence.cache.reserve(sequence.state.position + step.ids.size()));
+  std::vector<std::vector<uint64_t>> written(steps.size());
+  // Whatever comes in between, an exception too: what was not committed is erased.
+  struct Undo {
+    std::span<const Step> steps;
+    ~Undo() {
+      for (const Step& step : steps) {
+        static_cast<ModelSequence*>(step.sequence)->cached->discard_uncommitted();
+      }
+    }
+  } undo{steps};
+  for (size_t i = 0; i < steps.size(); ++i) {
+    auto& sequence = *static_cast<ModelSequence*>(steps[i].sequence);
+    const uint64_t end = sequence.state.position + steps[i].ids.size();
+    THIMBLE_TRY(sequence.cached->reserve(std::max(end, sequence.cached->length())));
+    written[i].resize(model_.plan().owners.size());
     model::Chunk chunk;
     chunk.state = &sequence.state;
-    chunk.rows = &sequence.cache.rows();
-    chunk.ids = step.ids;
-    chunk.logit_rows = step.logits.empty() ? 0 : 1;
-    chunk.logits = step.logits.data();
+    chunk.rows = &sequence.cached->rows();
+    chunk.ids = steps[i].ids;
+    if (!sequence.prefill.done()) chunk.plan = &sequence.prefill.rows();
+    chunk.logit_rows = steps[i].logits.empty() ? 0 : 1;
+    chunk.logits = steps[i].logits.data();
+    chunk.written = written[i];
     chunks.push_back(chunk);
   }
-  return model_.forward(chunks, {pool_, workspace_});
+  THIMBLE_TRY(model_.forward(chunks, {pool_, workspace_}));
+  undo.steps = {};
+  for (size_t i = 0; i < steps.size(); ++i) {
+    commit(*static_cast<ModelSequence*>(steps[i].sequence), steps[i].ids, written[i]);
+  }
+  return {};
+}
+
+void ModelRunner::finish(RunnerSequence& sequence) {
+  auto& ended = static_cast<ModelSequence&>(sequence);
+  if (ended.prefill.done() && options_.cache.snapshot_bytes > 0) keep_snapshot(ended);
+}
+
+void ModelRunner::idle() {
+  cache_->drop_expired();
+#ifndef NDEBUG
+  const auto sound = cache_->check_integrity();
+  CHECK(sound.has_value());
+#endif
 }
 
 }  // namespace thimble::engine

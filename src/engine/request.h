@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/result.h"
+#include "engine/replay.h"
 
 namespace thimble::engine {
 
@@ -25,9 +27,13 @@ struct SamplingParams {
 struct GenerationRequest {
   std::vector<int32_t> prompt;  // not empty
   SamplingParams sampling;
-  uint32_t max_tokens = 0;             // at least 1; prompt + max_tokens must fit the context
-  std::vector<int32_t> stop_tokens;    // end the answer; never shown to the sink
-  std::vector<int32_t> masked_tokens;  // never sampled
+  uint32_t max_tokens = 0;                // at least 1; prompt + max_tokens must fit the context
+  std::vector<int32_t> stop_tokens;       // end the answer; never shown to the sink
+  std::vector<int32_t> masked_tokens;     // never sampled
+  Replay replay = Replay::kAuto;          // after a hit in the prefix cache
+  std::string cache_salt;                 // only requests of the same salt share cached prefixes
+  bool reuse = true;                      // false: computes all, whatever is cached
+  std::vector<uint64_t> snapshot_points;  // prompt lengths at which later requests may resume
   // Empty: no log-probabilities; else so many alternatives, at most kTopLogprobsMax.
   std::optional<uint32_t> top_logprobs;
 };
@@ -55,6 +61,10 @@ struct GenerationEnd {
   std::optional<Error> error;  // with kError
   uint64_t prompt_tokens = 0;
   uint64_t completion_tokens = 0;  // sampled ids, a final stop token included
+  uint64_t cached_tokens = 0;      // of the prompt: adopted from the prefix cache
+  uint64_t replayed_tokens = 0;    // of those: ran again to rebuild windows
+  uint64_t computed_tokens = 0;    // of the prompt: rows that ran
+  bool exact = true;               // is every bit that of an uninterrupted run?
   int64_t queue_us = 0;
   int64_t prefill_us = 0;
   int64_t decode_us = 0;

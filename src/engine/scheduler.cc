@@ -90,7 +90,10 @@ EngineCounters Scheduler::counters() const {
 }
 
 void Scheduler::loop() {
-  while (auto pending = next_request()) run_to_end(std::move(*pending));
+  while (auto pending = next_request()) {
+    run_to_end(std::move(*pending));
+    if (counters().waiting == 0) runner_.idle();
+  }
   const std::lock_guard lock(mutex_);
   CHECK(waiting_.empty() && dropped_.empty());
 }
@@ -136,7 +139,7 @@ void Scheduler::run_to_end(PendingRequest pending) {
     running_.reset();
     ++counters_.finished;
   }
-  sequence.finish();
+  sequence.finish(runner_);
 }
 
 // No exception comes out of a module but for want of memory, and that ends one request only.

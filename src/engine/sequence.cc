@@ -57,11 +57,18 @@ Sequence::Sequence(PendingRequest pending)
 }
 
 void Sequence::start(StepRunner& runner) {
-  const uint64_t tokens = pending_.request.prompt.size() + pending_.request.max_tokens;
+  const GenerationRequest& request = pending_.request;
+  const uint64_t tokens = request.prompt.size() + request.max_tokens;
   try {
-    auto state = runner.start(tokens);
+    auto state = runner.start({.prompt = request.prompt,
+                               .tokens_max = tokens,
+                               .replay = request.replay,
+                               .salt = request.cache_salt,
+                               .reuse = request.reuse,
+                               .snapshot_points = request.snapshot_points});
     if (!state) return end(FinishReason::kError, std::move(state).error());
     state_ = std::move(*state);
+    prompt_done_ = state_->begin();
     logits_.resize(runner.vocab_size());
   } catch (const std::bad_alloc&) {
     end(FinishReason::kError,
@@ -77,7 +84,8 @@ Step Sequence::next_step(uint32_t prefill_chunk) {
   if (in_prompt()) {
     const std::span<const int32_t> prompt = pending_.request.prompt;
     const uint64_t left = prompt.size() - prompt_done_;
-    step.ids = prompt.subspan(prompt_done_, std::min<uint64_t>(left, prefill_chunk));
+    const uint64_t allowed = state_->step_end_max(prompt_done_) - prompt_done_;
+    step.ids = prompt.subspan(prompt_done_, std::min({left, uint64_t{prefill_chunk}, allowed}));
     if (step.ids.size() < left) step.logits = {};
   }
   step_tokens_ = step.ids.size();
@@ -137,12 +145,22 @@ void Sequence::end(FinishReason reason, std::optional<Error> error) {
   end_.decode_us = prefilled_us_ != 0 ? now - prefilled_us_ : 0;
 }
 
-void Sequence::finish() {
+void Sequence::finish(StepRunner& runner) {
   CHECK(over_);
+  if (state_ != nullptr) {
+    const ReuseUsage usage = state_->usage();
+    end_.cached_tokens = usage.cached_tokens;
+    end_.replayed_tokens = usage.replayed_tokens;
+    end_.computed_tokens = usage.computed_tokens;
+    end_.exact = usage.exact;
+    if (end_.reason != FinishReason::kError) runner.finish(*state_);
+  }
   state_.reset();  // its memory is free before the client hears of the end
   base::log_debug("request ended", {{"id", pending_.id},
                                     {"reason", to_string(end_.reason)},
                                     {"prompt_tokens", end_.prompt_tokens},
+                                    {"cached_tokens", end_.cached_tokens},
+                                    {"replayed_tokens", end_.replayed_tokens},
                                     {"completion_tokens", end_.completion_tokens},
                                     {"queue_us", end_.queue_us},
                                     {"prefill_us", end_.prefill_us},

@@ -12,7 +12,7 @@ namespace {
 using base::human_bytes;
 using base::with_commas;
 
-// Rings as cache/sequence_cache.cc allocates them, slack included.
+// Rings as cache/window_rings.cc allocates them, slack included.
 uint64_t fixed_bytes(const arch::Config& config, const arch::CacheLayout& layout) {
   const arch::SequenceBytes bytes = arch::sequence_bytes(config, layout);
   const uint64_t slack =
@@ -20,42 +20,60 @@ uint64_t fixed_bytes(const arch::Config& config, const arch::CacheLayout& layout
   return bytes.windows + slack + bytes.half_pairs + bytes.engram_history;
 }
 
-// The longest sequence of whole blocks that takes at most `bytes`.
-uint64_t tokens_that_fit(const arch::CacheLayout& layout, uint64_t fixed, uint64_t bytes,
-                         uint64_t tokens_max) {
-  if (bytes < fixed) return 0;
-  if (layout.block_bytes == 0) return tokens_max;
-  const uint64_t blocks = (bytes - fixed) / layout.block_bytes;
-  return std::min(tokens_max, blocks * arch::kBlockTokens);
+// The pool, as wished or as large as fits, in whole blocks.
+Result<uint64_t> pool_bytes(const StartupPlan& plan, const arch::CacheLayout& layout,
+                            const StartupWishes& wishes) {
+  if (layout.block_bytes == 0) return 0;
+  if (wishes.kv_bytes) {
+    if (*wishes.kv_bytes > plan.memory.bytes) {
+      return base::fail(ErrorCode::kResourceExhausted,
+                        "{} for global KV were asked for, but memory has {} available ({})",
+                        human_bytes(*wishes.kv_bytes), human_bytes(plan.memory.bytes),
+                        plan.memory.limited_by);
+    }
+    return *wishes.kv_bytes / layout.block_bytes * layout.block_bytes;
+  }
+  const uint64_t bytes = plan.memory.bytes;
+  const uint64_t left = std::max(bytes / 2, bytes - std::min(bytes, plan.weights_bytes));
+  const uint64_t taken = left / 4 + plan.snapshot_bytes + plan.fixed_bytes;
+  const uint64_t most = kContextsMax * layout.reserved_bytes(plan.context_tokens_model);
+  const uint64_t share = left > taken ? std::min(left - taken, most) : 0;
+  return share / layout.block_bytes * layout.block_bytes;
 }
 
 std::string memory_text(const StartupPlan& plan) {
-  return fmt::format("{} available ({}), of which caches may take {}",
+  return fmt::format("{} available ({}), of which global KV may take {}",
                      human_bytes(plan.memory.bytes), plan.memory.limited_by,
-                     human_bytes(plan.cache_bytes_max));
+                     human_bytes(plan.pool_bytes));
 }
 
 }  // namespace
 
 Result<StartupPlan> plan_startup(const arch::Config& config, const arch::CacheLayout& layout,
-                                 uint64_t weights_bytes, uint64_t context_tokens,
+                                 uint64_t weights_bytes, const StartupWishes& wishes,
                                  const AvailableMemory& memory) {
   StartupPlan plan;
   plan.weights_bytes = weights_bytes;
   plan.cache_bytes_per_token = arch::global_bytes_per_token(layout);
+  plan.block_bytes = layout.block_bytes;
   plan.fixed_bytes = fixed_bytes(config, layout);
   plan.context_tokens_model = config.max_position_embeddings;
   plan.memory = memory;
-  plan.cache_bytes_max = memory.bytes / 2;
-  if (context_tokens > plan.context_tokens_model) {
+  plan.snapshot_bytes = wishes.snapshot_bytes.value_or(memory.bytes / 10);
+  plan.pool_bytes = THIMBLE_TRY(pool_bytes(plan, layout, wishes));
+  if (wishes.context_tokens > plan.context_tokens_model) {
     return base::fail(ErrorCode::kInvalidArgument,
                       "a context of {} tokens was asked for, the model's maximum is {}",
-                      with_commas(context_tokens), with_commas(plan.context_tokens_model));
+                      with_commas(wishes.context_tokens), with_commas(plan.context_tokens_model));
   }
-  const uint64_t wanted = context_tokens != 0 ? context_tokens : plan.context_tokens_model;
+  const uint64_t wanted =
+      wishes.context_tokens != 0 ? wishes.context_tokens : plan.context_tokens_model;
   const uint64_t fits =
-      tokens_that_fit(layout, plan.fixed_bytes, plan.cache_bytes_max, plan.context_tokens_model);
-  if (fits == 0 || (context_tokens != 0 && context_tokens > fits)) {
+      layout.block_bytes == 0
+          ? plan.context_tokens_model
+          : std::min<uint64_t>(plan.pool_bytes / layout.block_bytes * arch::kBlockTokens,
+                               plan.context_tokens_model);
+  if (fits == 0 || wishes.context_tokens > fits) {
     return base::fail(ErrorCode::kResourceExhausted,
                       "a context of {} tokens takes {} bytes, but memory has {}: {} tokens fit",
                       with_commas(wanted),
@@ -78,6 +96,11 @@ std::string to_text(const StartupPlan& plan) {
                                                    with_commas(plan.context_tokens_model))
                                      : std::string(),
                       with_commas(plan.sequence_bytes), human_bytes(plan.sequence_bytes));
+  text += fmt::format(
+      "pool      {} bytes in blocks of {} ({}), for all sequences and the prefix "
+      "cache\n",
+      with_commas(plan.pool_bytes), with_commas(plan.block_bytes), human_bytes(plan.pool_bytes));
+  text += fmt::format("snapshots {} at most\n", human_bytes(plan.snapshot_bytes));
   text += fmt::format("memory    {}\n", memory_text(plan));
   if (plan.weights_bytes > plan.memory.bytes) {
     text += "          less than the weights: they will be read from disk again and again\n";

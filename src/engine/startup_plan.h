@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "arch/cache_layout.h"
@@ -12,26 +13,38 @@
 
 namespace thimble::engine {
 
+// What the user asked for.
+struct StartupWishes {
+  uint64_t context_tokens = 0;                  // longest prompt + answer; 0: the most that fits
+  std::optional<uint64_t> kv_bytes = {};        // pool of global KV; empty: what is left
+  std::optional<uint64_t> snapshot_bytes = {};  // host memory for window snapshots; empty: a tenth
+};
+
 struct StartupPlan {
   uint64_t weights_bytes = 0;         // mapped from files, read as needed
   double cache_bytes_per_token = 0;   // global KV, averaged over a block
+  uint64_t block_bytes = 0;           // of kBlockTokens tokens
   uint64_t fixed_bytes = 0;           // of a sequence of any length: windows, open groups, history
+  uint64_t pool_bytes = 0;            // whole blocks, shared by all sequences and the prefix cache
+  uint64_t snapshot_bytes = 0;        // at most
   uint64_t context_tokens = 0;        // longest prompt + answer
   uint64_t context_tokens_model = 0;  // the model's maximum
   uint64_t sequence_bytes = 0;        // of a sequence that fills the context, whole blocks
   AvailableMemory memory;
-  uint64_t cache_bytes_max = 0;  // the share of it that a sequence may take
 
   bool clamped() const { return context_tokens < context_tokens_model; }
 };
 
-// `context_tokens`: wanted; 0: the model's maximum or what fits. A context asked for by number is
-// never made smaller: kInvalidArgument when the model has less, kResourceExhausted when the memory
-// has; the message says how much would do. Caches may take half of the available memory: the other
-// half is for a step's activations and for the weights' pages.
+// A context or a pool asked for by number is never made smaller: kInvalidArgument when the model
+// has less, kResourceExhausted when the memory has; the message says how much would do. Left to
+// itself the pool takes three quarters of what the weights leave (at least half of the available
+// memory: weights larger than it are read again and again), less the snapshots; the rest is for a
+// step's activations. It is not made larger than kContextsMax full contexts.
 Result<StartupPlan> plan_startup(const arch::Config& config, const arch::CacheLayout& layout,
-                                 uint64_t weights_bytes, uint64_t context_tokens,
+                                 uint64_t weights_bytes, const StartupWishes& wishes,
                                  const AvailableMemory& memory);
+
+inline constexpr uint64_t kContextsMax = 32;
 
 // A few lines for a person, each ended by a newline.
 std::string to_text(const StartupPlan& plan);

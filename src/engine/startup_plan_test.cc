@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "cache/sequence_cache.h"
+#include "cache/paged_cache.h"
 
 namespace thimble::engine {
 namespace {
@@ -16,11 +16,13 @@ using testing::HasSubstr;
 constexpr uint64_t kWindows = 40ULL * 136 * 528;  // with slack
 constexpr uint64_t kFixed = kWindows + 12'288 + 12;
 constexpr uint64_t kBlock = 113'920;
+constexpr uint64_t kWeights = 510'286'023'000;  // more than any memory here: half of it is left
 
 class StartupPlanTest : public testing::Test {
  protected:
   Result<StartupPlan> plan(uint64_t context, uint64_t available) {
-    return plan_startup(config, layout, 510'286'023'000, context, {available, "MemAvailable"});
+    return plan_startup(config, layout, kWeights, {.context_tokens = context},
+                        {available, "MemAvailable"});
   }
   const arch::Config& config = arch::released_config();
   arch::CacheLayout layout = arch::make_cache_layout(config, arch::CacheFormat::kPacked);
@@ -41,14 +43,41 @@ TEST_F(StartupPlanTest, PlentyOfMemoryGivesTheModelsMaximum) {
   EXPECT_THAT(text, HasSubstr("read from disk again and again"));
 }
 
+// Three quarters of what the weights leave, less snapshots and a sequence's own state.
+constexpr uint64_t pool_of(uint64_t left, uint64_t available) {
+  return (left - left / 4 - available / 10 - kFixed) / kBlock * kBlock;
+}
+
 TEST_F(StartupPlanTest, LittleMemoryShortensTheDefaultToWholeBlocks) {
   const auto made = plan(0, 1ULL << 30);
   ASSERT_TRUE(made.has_value());
-  EXPECT_EQ(made->context_tokens, ((1ULL << 29) - kFixed) / kBlock * 128);
+  EXPECT_EQ(made->pool_bytes, pool_of(1ULL << 29, 1ULL << 30));
+  EXPECT_EQ(made->snapshot_bytes, (1ULL << 30) / 10);
+  EXPECT_EQ(made->context_tokens, made->pool_bytes / kBlock * 128);
   EXPECT_TRUE(made->clamped());
-  EXPECT_LE(made->sequence_bytes, 1ULL << 29);
-  EXPECT_GT(made->sequence_bytes + kBlock, 1ULL << 29);
   EXPECT_THAT(to_text(*made), HasSubstr("the model's maximum is 1,048,576"));
+}
+
+TEST_F(StartupPlanTest, ThePoolTakesWhatSmallWeightsLeave) {
+  const auto made = plan_startup(config, layout, 6ULL << 30, {}, {16ULL << 30, "MemAvailable"});
+  ASSERT_TRUE(made.has_value());
+  EXPECT_EQ(made->pool_bytes, pool_of(10ULL << 30, 16ULL << 30));
+  // Not more than anybody could use.
+  EXPECT_EQ(plan(0, 1ULL << 40)->pool_bytes, kContextsMax * 8192 * kBlock);
+}
+
+TEST_F(StartupPlanTest, SizesAskedForAreKept) {
+  StartupWishes wishes{.kv_bytes = 10 * kBlock + 5, .snapshot_bytes = 77};
+  const AvailableMemory memory{1ULL << 30, "MemAvailable"};
+  const auto made = plan_startup(config, layout, kWeights, wishes, memory);
+  ASSERT_TRUE(made.has_value());
+  EXPECT_EQ(made->pool_bytes, 10 * kBlock);
+  EXPECT_EQ(made->snapshot_bytes, 77u);
+  EXPECT_EQ(made->context_tokens, 1280u);
+  wishes.kv_bytes = 1ULL << 31;
+  const auto refused = plan_startup(config, layout, kWeights, wishes, memory);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_THAT(refused.error().message, HasSubstr("2.00 GiB for global KV"));
 }
 
 TEST_F(StartupPlanTest, AContextAskedForIsNeverShortened) {
@@ -61,7 +90,7 @@ TEST_F(StartupPlanTest, AContextAskedForIsNeverShortened) {
   ASSERT_FALSE(large.has_value());
   EXPECT_EQ(large.error().code, ErrorCode::kResourceExhausted);
   EXPECT_THAT(large.error().message, HasSubstr("1,000,000 tokens takes"));
-  EXPECT_THAT(large.error().message, HasSubstr("599,936 tokens fit"));
+  EXPECT_THAT(large.error().message, HasSubstr("328,448 tokens fit"));
 
   const auto beyond = plan(1'048'577, 64ULL << 30);
   ASSERT_FALSE(beyond.has_value());
@@ -70,23 +99,27 @@ TEST_F(StartupPlanTest, AContextAskedForIsNeverShortened) {
 }
 
 TEST_F(StartupPlanTest, NoRoomForABlockIsRefused) {
-  for (const uint64_t available : {uint64_t{0}, kFixed, 2 * kFixed + kBlock}) {
+  for (const uint64_t available : {uint64_t{0}, kFixed, 3 * kFixed}) {
     const auto made = plan(0, available);
     ASSERT_FALSE(made.has_value());
     EXPECT_EQ(made.error().code, ErrorCode::kResourceExhausted);
     EXPECT_THAT(made.error().message, HasSubstr("0 tokens fit"));
   }
-  EXPECT_TRUE(plan(0, 2 * (kFixed + kBlock)).has_value());
+  EXPECT_TRUE(plan(0, 8 * (kFixed + kBlock)).has_value());
 }
 
 TEST_F(StartupPlanTest, TheCacheTakesWhatWasPlanned) {
   const auto made = plan(3000, 1ULL << 30);
   ASSERT_TRUE(made.has_value());
-  auto cache = cache::SequenceCache::create(config, layout, made->context_tokens);
+  auto cache = cache::PagedCache::create(config, layout, {.pool_bytes = made->pool_bytes});
   ASSERT_TRUE(cache.has_value());
-  ASSERT_TRUE(cache->reserve(made->context_tokens).has_value());
+  EXPECT_EQ((*cache)->counters().blocks_total * kBlock, made->pool_bytes);
+  auto sequence = (*cache)->open_empty({}, made->context_tokens);
+  ASSERT_TRUE(sequence.has_value());
+  ASSERT_TRUE((*sequence)->reserve(made->context_tokens).has_value());
   const uint64_t state = made->fixed_bytes - kWindows;  // held by model::SequenceState
-  EXPECT_EQ(cache->reserved_bytes() + cache->window_bytes() + state, made->sequence_bytes);
+  EXPECT_EQ((*sequence)->reserved_bytes() + (*sequence)->window_bytes() + state,
+            made->sequence_bytes);
 }
 
 TEST_F(StartupPlanTest, ModelWithoutGlobalCacheIsBoundByItsMaximumOnly) {

@@ -21,6 +21,10 @@
 
 namespace thimble::model {
 
+// Cached rows of one version are never mixed with another's. Raise it with every change that may
+// move a bit of them: an order of arithmetic, a rounding rule.
+inline constexpr uint32_t kNumericsVersion = 1;
+
 enum class Mode {
   kExact,  // stored formats decoded exactly, caches quantised
   kNokvq,  // as exact, caches in float32

@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "base/random.h"
-#include "cache/sequence_cache.h"
+#include "cache/paged_cache.h"
 #include "engine/forced_run.h"
 #include "tests/golden/collector.h"
 #include "tests/golden/model_case.h"
@@ -130,12 +130,14 @@ TEST_P(Forward, NeighboursDoNotMatter) {
   const auto layout = arch::make_cache_layout(model->config(), model->cache_format());
   base::ThreadPool pool(2);
   kernels::Workspace workspace;
-  std::vector<cache::SequenceCache> caches;
+  const auto paged = *cache::PagedCache::create(
+      model->config(), layout, {.pool_bytes = 2 * layout.reserved_bytes(golden_.total)});
+  std::vector<std::unique_ptr<cache::Sequence>> caches;
   std::vector<model::SequenceState> states(2, model->new_sequence());
   std::vector<std::vector<float>> logits(2, std::vector<float>(alone.size()));
   for (int s = 0; s < 2; ++s) {
-    caches.push_back(*cache::SequenceCache::create(model->config(), layout, golden_.total));
-    ASSERT_TRUE(caches.back().reserve(golden_.total));
+    caches.push_back(*paged->open_empty({}, golden_.total));
+    ASSERT_TRUE(caches.back()->reserve(golden_.total));
   }
   base::SplitMix64 random(1);
   const std::span<const int32_t> ids(golden_.ids);
@@ -147,7 +149,7 @@ TEST_P(Forward, NeighboursDoNotMatter) {
       if (length == 0) continue;
       model::Chunk& chunk = chunks.emplace_back();
       chunk.state = &states[s];
-      chunk.rows = &caches[s].rows();
+      chunk.rows = &caches[s]->rows();
       chunk.ids = ids.subspan(done, length);
       chunk.logit_rows = static_cast<uint32_t>(length);
       chunk.logits = logits[s].data() + done * vocab;

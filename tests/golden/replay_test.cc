@@ -79,25 +79,32 @@ class Replay : public ::testing::TestWithParam<const char*> {
     return hits;
   }
 
-  // A sequence that holds the first `hit` tokens' entries and nothing else that is true: windows
-  // are filled with 0xFF, which reads as NaN.
-  ForcedSequence with_entries(const model::Model& model, uint64_t hit) {
+  // A sequence that holds the first `hit` tokens' entries and no window: rows of zeros, which would
+  // move the logits of whoever read one.
+  ForcedSequence with_entries(const model::Model& model, uint64_t hit, uint64_t begin) {
     ForcedSequence sequence = start(model);
-    if (hit > 0) CHECK(sequence.run(ids(0, hit), {}, {}));
-    sequence.forget_windows();
+    if (hit == 0) return sequence;
+    CHECK(sequence.run(ids(0, hit), {}, {}));
+    CHECK(sequence.reopen(ids_, hit, begin, ForcedSequence::Windows::kNone));
     return sequence;
   }
 
   void expect_exact(const model::Model& model, uint64_t hit, uint64_t end, uint64_t chunk) {
     const arch::RowPlan plan = make_row_plan(plan_, prompt(hit, end));
-    ForcedSequence sequence = with_entries(model, hit);
+    ForcedSequence sequence = with_entries(model, hit, plan.begin);
     const auto entries = sequence.entry_bytes(hit);
-    sequence.resume_at(ids(0, plan.begin));
     const auto logits = finish(sequence, plan, chunk);
     EXPECT_TRUE(std::ranges::equal(logits, cold_from(end)))
         << "hit " << hit << " end " << end << " chunk " << chunk;
     EXPECT_EQ(sequence.entry_bytes(hit), entries) << "hit " << hit;
     EXPECT_EQ(sequence.entry_bytes(total_), cold_entries_) << "hit " << hit << " chunk " << chunk;
+    expect_sound(sequence);
+  }
+
+  static void expect_sound(const ForcedSequence& sequence) {
+    const auto sound = sequence.cache().check_integrity();
+    EXPECT_TRUE(sound) << sound.error().message;
+    EXPECT_EQ(sequence.cache().counters().publish_mismatches, 0u);
   }
 
   void run_cold(const model::Model& model) {
@@ -148,28 +155,35 @@ TEST_P(Replay, SweepOfHitsAndChunks) {
   }
 }
 
+// At a snapshot's position, one token before it, and where entries reach beyond it.
 TEST_P(Replay, SnapshotsEqualTheColdRun) {
   const auto model = make(Mode::kExact);
   run_cold(*model);
   const uint64_t end = total_ - 3;
-  for (const uint64_t hit : edge_hits(end)) {
-    for (const uint64_t back : {0, 1}) {  // at the snapshot's position, and one before it
-      if (hit < 2) continue;
+  for (const uint64_t at : edge_hits(end)) {
+    for (const auto& [begin, hit] : {std::pair{at, at}, {at - 1, at - 1}, {at, at + 5}}) {
+      if (begin == 0 || hit >= end) continue;
       arch::RowPlanInput input = prompt(hit, end);
-      input.windows_at = hit - back;
+      input.windows_at = begin;
       const arch::RowPlan plan = make_row_plan(plan_, input);
-      EXPECT_EQ(plan.begin, hit - back);
+      EXPECT_EQ(plan.begin, begin);
       ForcedSequence sequence = start(*model);
       // The prompt's own end is exact, not its every row.
-      const arch::RowPlan before = make_row_plan(plan_, prompt(0, hit));
+      const arch::RowPlan before = make_row_plan(plan_, prompt(0, at));
       std::vector<float> ignored(vocab_);
       ASSERT_TRUE(
-          sequence.run(ids(0, hit), {.plan = &before, .chunk = 7, .logit_rows = 1}, ignored));
-      const auto state = model::to_bytes(sequence.state());
-      ASSERT_TRUE(sequence.resume_at(ids(0, plan.begin), state));
+          sequence.run(ids(0, at), {.plan = &before, .chunk = 7, .logit_rows = 1}, ignored));
+      ASSERT_TRUE(sequence.keep_snapshot());
+      if (hit > at) CHECK(sequence.run(ids(at, hit), {}, {}));
+      // A prompt of one token more than the hit finds no more than the hit.
+      const auto found =
+          sequence.reopen(ids(0, hit + 1), hit, begin, ForcedSequence::Windows::kSnapshot);
+      ASSERT_TRUE(found) << found.error().message;
       const auto logits = finish(sequence, plan, 5);
-      EXPECT_TRUE(std::ranges::equal(logits, cold_from(end))) << "hit " << hit << " - " << back;
+      EXPECT_TRUE(std::ranges::equal(logits, cold_from(end)))
+          << "snapshot " << at << " from " << begin << " hit " << hit;
       EXPECT_EQ(sequence.entry_bytes(total_), cold_entries_);
+      expect_sound(sequence);
     }
   }
 }
@@ -200,15 +214,16 @@ TEST_P(Replay, BoundedEqualsTheTruncatedReference) {
       }
       std::vector<float> first;
       for (const uint64_t chunk : {total_, uint64_t{1}, uint64_t{window_ + 3}}) {
-        ForcedSequence sequence = with_entries(*model, hit);
+        ForcedSequence sequence = with_entries(*model, hit, plan.begin);
+        if (plan.begin > 0) sequence.mark_private();
         const auto entries = sequence.entry_bytes(hit);
-        sequence.resume_at(ids(0, plan.begin));
         const auto logits = finish(sequence, plan, chunk);
         EXPECT_LE(distance(logits, expected).max_abs, 2e-4)
             << "depth " << depth << " hit " << hit << " chunk " << chunk;
         EXPECT_EQ(sequence.entry_bytes(hit), entries);
         if (first.empty()) first = logits;
         EXPECT_TRUE(std::ranges::equal(logits, first)) << "chunk " << chunk;
+        expect_sound(sequence);
       }
     }
   }
@@ -223,8 +238,7 @@ TEST_P(Replay, BoundedDecoderLeavesEntriesExact) {
     arch::RowPlanInput input = prompt(hit, end);
     input.depth.decoder = window_;
     const arch::RowPlan plan = make_row_plan(plan_, input);
-    ForcedSequence sequence = with_entries(*model, hit);
-    sequence.resume_at(ids(0, plan.begin));
+    ForcedSequence sequence = with_entries(*model, hit, plan.begin);
     finish(sequence, plan, 9);
     EXPECT_EQ(sequence.entry_bytes(total_), cold_entries_) << "hit " << hit;
   }

@@ -33,9 +33,9 @@ class FakeRunner : public StepRunner {
 
   uint32_t vocab_size() const override { return vocab_size_; }
 
-  Result<std::unique_ptr<RunnerSequence>> start(uint64_t tokens_max) override {
+  Result<std::unique_ptr<RunnerSequence>> start(const SequenceSpec& spec) override {
     if (on_start) {
-      if (auto error = on_start(tokens_max); !error) return tl::unexpected(error.error());
+      if (auto error = on_start(spec.tokens_max); !error) return tl::unexpected(error.error());
     }
     return std::make_unique<History>();
   }

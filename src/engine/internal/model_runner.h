@@ -1,7 +1,7 @@
-// The real model behind the engine's waist: Model::forward over each sequence's own cache.
+// The real model behind the engine's waist: Model::forward over sequences of the paged cache.
 //
-// Holds the compute pool and the scratch memory of a step. Used by the engine thread alone, which
-// is worker 0 of the pool.
+// Holds the cache, the compute pool and the scratch memory of a step. Used by the engine thread
+// alone, which is worker 0 of the pool.
 #pragma once
 
 #include <cstdint>
@@ -11,26 +11,41 @@
 #include "arch/cache_layout.h"
 #include "base/result.h"
 #include "base/thread_pool.h"
+#include "cache/paged_cache.h"
 #include "engine/internal/step_runner.h"
 #include "kernels/workspace.h"
 #include "model/forward.h"
 
 namespace thimble::engine {
 
+struct ModelRunnerOptions {
+  uint32_t threads = 0;  // 0: one per CPU
+  cache::PagedCacheOptions cache;
+  std::array<std::byte, 16> fingerprint{};  // of the weights (arch/fingerprint.h)
+};
+
 class ModelRunner : public StepRunner {
  public:
-  // The model must outlive the runner. `threads`: 0 for one per CPU.
-  ModelRunner(const model::Model& model, uint32_t threads);
+  // The model must outlive the runner.
+  static Result<std::unique_ptr<ModelRunner>> create(const model::Model& model,
+                                                     const ModelRunnerOptions& options);
 
   uint32_t vocab_size() const override { return model_.config().vocab_size; }
-  Result<std::unique_ptr<RunnerSequence>> start(uint64_t tokens_max) override;
+  Result<std::unique_ptr<RunnerSequence>> start(const SequenceSpec& spec) override;
   Result<void> run(std::span<const Step> steps) override;
+  void finish(RunnerSequence& sequence) override;
+  void idle() override;
 
-  const arch::CacheLayout& layout() const { return layout_; }
+  const cache::PagedCache& cache() const { return *cache_; }
 
  private:
+  ModelRunner(const model::Model& model, const ModelRunnerOptions& options,
+              std::unique_ptr<cache::PagedCache> cache);
+  cache::CacheIdentity identity(const std::string& salt) const;
+
   const model::Model& model_;
-  const arch::CacheLayout layout_;
+  const ModelRunnerOptions options_;
+  std::unique_ptr<cache::PagedCache> cache_;
   base::ThreadPool pool_;
   kernels::Workspace workspace_;
 };

@@ -46,8 +46,8 @@ class Sequence {
   // Ends the request. REQUIRES: not over().
   void end(FinishReason reason, std::optional<Error> error = std::nullopt);
 
-  // Sends on_end(), once. REQUIRES: over().
-  void finish();
+  // Gives the runner what may serve again, then sends on_end(), once. REQUIRES: over().
+  void finish(StepRunner& runner);
 
   bool over() const { return over_; }
   uint64_t prompt_tokens_done() const { return prompt_done_; }
@@ -62,7 +62,7 @@ class Sequence {
   Sampler sampler_;
   std::unique_ptr<RunnerSequence> state_;
   std::vector<float> logits_;  // [vocab_size]
-  uint64_t prompt_done_ = 0;   // prompt tokens computed
+  uint64_t prompt_done_ = 0;   // prompt tokens computed or cached
   uint64_t step_tokens_ = 0;   // of the step being run
   bool step_has_logits_ = false;
   int32_t last_token_ = 0;  // sampled, not computed yet

@@ -9,15 +9,44 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "base/result.h"
+#include "engine/replay.h"
 
 namespace thimble::engine {
+
+// What a new sequence is for.
+struct SequenceSpec {
+  std::span<const int32_t> prompt;  // not empty; must outlive the sequence
+  uint64_t tokens_max = 0;          // prompt and answer
+  Replay replay = Replay::kAuto;
+  std::string salt;                       // tenant: nothing is shared between different ones
+  bool reuse = true;                      // may it begin with what is cached?
+  std::vector<uint64_t> snapshot_points;  // prompt lengths that will be asked for again
+};
+
+// How much of a prompt was not computed anew.
+struct ReuseUsage {
+  uint64_t cached_tokens = 0;    // the hit: entries adopted
+  uint64_t replayed_tokens = 0;  // of those, rows that ran again for their windows
+  uint64_t computed_tokens = 0;  // rows of the prompt that ran, replayed ones included
+  bool exact = true;             // is every bit that of an uninterrupted run?
+};
 
 // What a runner keeps of one sequence; only the runner that made it looks inside.
 class RunnerSequence {
  public:
   virtual ~RunnerSequence() = default;
+  // First prompt token that its steps must bring.
+  virtual uint64_t begin() const { return 0; }
+  // A prompt step that begins at `position` may not go beyond this one.
+  virtual uint64_t step_end_max(uint64_t position) const {
+    (void)position;
+    return UINT64_MAX;
+  }
+  virtual ReuseUsage usage() const { return {}; }
 };
 
 // Some tokens of one sequence, to be appended.
@@ -31,11 +60,15 @@ class StepRunner {
  public:
   virtual ~StepRunner() = default;
   virtual uint32_t vocab_size() const = 0;
-  // An empty sequence that will hold at most `tokens_max` tokens.
-  virtual Result<std::unique_ptr<RunnerSequence>> start(uint64_t tokens_max) = 0;
+  // A sequence that goes on where the cache's knowledge of the prompt ends.
+  virtual Result<std::unique_ptr<RunnerSequence>> start(const SequenceSpec& spec) = 0;
   // Appends every step's ids to its sequence. All or nothing: after an error the sequences are as
   // they were.
   virtual Result<void> run(std::span<const Step> steps) = 0;
+  // The sequence's request ended as it should: what may serve a later one is kept.
+  virtual void finish(RunnerSequence& sequence) { (void)sequence; }
+  // Nothing runs: time for upkeep.
+  virtual void idle() {}
 };
 
 }  // namespace thimble::engine

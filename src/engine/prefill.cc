@@ -1,0 +1,125 @@
+#include "engine/internal/prefill.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace thimble::engine {
+namespace {
+
+// Is there enough text to rebuild the decoder's windows exactly, or nothing to rebuild?
+bool decoder_stays_exact(const arch::LayerPlan& plan, uint64_t hit,
+                         std::optional<uint64_t> windows_at, bool windows_exact, uint64_t end) {
+  if (windows_at) return windows_exact || end - *windows_at >= arch::decoder_cone(plan);
+  return hit == 0 || end - hit >= arch::decoder_cone(plan);
+}
+
+arch::RowPlanInput row_plan_input(const arch::LayerPlan& plan, uint64_t hit,
+                                  std::optional<uint64_t> windows_at, bool windows_exact,
+                                  uint64_t end, Replay replay) {
+  arch::RowPlanInput input;
+  input.hit = hit;
+  input.windows_at = windows_at;
+  input.end = end;
+  input.first_output = end - 1;
+  const bool bounded = replay == Replay::kBounded;
+  if (bounded && !windows_at) input.depth.encoder = plan.window;
+  if (bounded || (replay == Replay::kAuto &&
+                  !decoder_stays_exact(plan, hit, windows_at, windows_exact, end))) {
+    input.depth.decoder = plan.window;
+  }
+  return input;
+}
+
+cache::Marks marks_after(const arch::LayerPlan& plan, const arch::RowPlanInput& input,
+                         const arch::RowPlan& rows, cache::Marks before) {
+  cache::Marks marks = before;
+  const bool rebuilt = input.windows_at && input.end - *input.windows_at >= decoder_cone(plan);
+  if (!input.windows_at || rebuilt) marks.decoder_exact = true;
+  for (uint32_t l = 0; l < rows.layers.size(); ++l) {
+    if (!rows.layers[l].truncated) continue;
+    (l < plan.decoder_begin ? marks.encoder_exact : marks.decoder_exact) = false;
+  }
+  return marks;
+}
+
+}  // namespace
+
+cache::Exactness exactness(Replay replay) {
+  switch (replay) {
+    case Replay::kAuto:
+      return cache::Exactness::kEncoderExact;
+    case Replay::kExact:
+      return cache::Exactness::kExact;
+    case Replay::kBounded:
+      return cache::Exactness::kAny;
+  }
+  return cache::Exactness::kExact;
+}
+
+Route choose_route(const arch::LayerPlan& plan, uint64_t hit,
+                   std::span<const cache::SnapshotUse> snapshots, uint64_t prompt_tokens,
+                   Replay replay) {
+  const auto cost = [&](const Route& route) {
+    const auto input = row_plan_input(plan, route.hit, route.windows_at, route.marks.decoder_exact,
+                                      prompt_tokens, replay);
+    return make_row_plan(plan, input).layer_tokens();
+  };
+  Route best{.hit = hit, .windows_at = {}, .marks = {}, .snapshot = nullptr};
+  uint64_t best_cost = cost(best);
+  for (const cache::SnapshotUse& use : snapshots) {
+    // Private entries end where their snapshot does.
+    const uint64_t adopted = use.marks.encoder_exact ? std::max(hit, use.position) : use.position;
+    const Route route{
+        .hit = adopted, .windows_at = use.position, .marks = use.marks, .snapshot = &use};
+    const uint64_t route_cost = cost(route);
+    if (route_cost > best_cost || (route_cost == best_cost && best.snapshot != nullptr)) continue;
+    best = route;
+    best_cost = route_cost;
+  }
+  return best;
+}
+
+Prefill::Prefill(const arch::LayerPlan& plan, const Route& route, uint64_t prompt_tokens,
+                 Replay replay, std::vector<uint64_t> snapshot_points, bool snapshots)
+    : plan_(plan),
+      replay_(replay),
+      hit_(route.hit),
+      windows_at_(route.windows_at),
+      marks_(route.marks) {
+  CHECK_LT(route.hit, prompt_tokens);
+  // Close to a hit without windows a snapshot would cost the rest of the prompt its exactness: the
+  // decoder could not be rebuilt before it.
+  const bool rebuilds = replay == Replay::kAuto && !windows_at_ && hit_ > 0 &&
+                        prompt_tokens - hit_ >= arch::decoder_cone(plan);
+  const uint64_t first = rebuilds ? hit_ + arch::decoder_cone(plan) : hit_ + 1;
+  std::vector<uint64_t>& points = snapshot_points;
+  for (uint64_t p = kSnapshotTokens; p < prompt_tokens; p += kSnapshotTokens) points.push_back(p);
+  std::ranges::sort(points);
+  points.erase(std::ranges::unique(points).begin(), points.end());
+  for (const uint64_t p : points) {
+    if (snapshots && p >= first && p < prompt_tokens) ends_.push_back({p, true});
+  }
+  // A snapshot serves the position before its own too.
+  const bool covered = !ends_.empty() && ends_.back().position + 1 == prompt_tokens;
+  ends_.push_back({prompt_tokens, snapshots && !covered});
+  plan_segment();
+  begin_ = rows_.begin;
+}
+
+void Prefill::plan_segment() {
+  const auto input = row_plan_input(plan_, hit_, windows_at_, marks_.decoder_exact,
+                                    ends_[next_].position, replay_);
+  rows_ = make_row_plan(plan_, input);
+  marks_ = marks_after(plan_, input, rows_, marks_);
+}
+
+void Prefill::end_segment() {
+  CHECK(!done());
+  hit_ = ends_[next_].position;
+  windows_at_ = hit_;
+  ++next_;
+  if (!done()) plan_segment();
+}
+
+}  // namespace thimble::engine
