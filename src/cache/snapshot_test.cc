@@ -49,8 +49,8 @@ class SnapshotTest : public testing::Test {
     const SnapshotUse& use = match->snapshots()[0];
     ASSERT_EQ(use.position, position);
     EXPECT_TRUE(FakeModel::is_state(use.model, prompt, use));
-    const auto opened = cache_->open(
-        *match, {.hit = position, .snapshot = &use, .tokens_max = prompt.size() + 10});
+    const auto opened =
+        cache_->open(*match, {.hit = position, .snapshot = &use, .tokens_max = prompt.size() + 10});
     ASSERT_TRUE(opened.has_value());
     Sequence& sequence = **opened;
     EXPECT_TRUE(sequence.windows_complete());
@@ -85,9 +85,9 @@ TEST_F(SnapshotTest, HoldsWindowsWithoutSlack) {
     make(10, 1 << 20);
     snapshot_of(text_ids(position));
     const uint64_t tokens = model_.layout().block_bytes > 0 ? position % 128 : position;
-    EXPECT_EQ(cache_->counters().snapshot_bytes,
-              8 * std::min<uint64_t>(position, 8) * model_.layout().window_row_bytes + 16 +
-                  tokens * 4);
+    EXPECT_EQ(
+        cache_->counters().snapshot_bytes,
+        8 * std::min<uint64_t>(position, 8) * model_.layout().window_row_bytes + 16 + tokens * 4);
   }
 }
 
@@ -122,8 +122,8 @@ TEST_F(SnapshotTest, AHitBeyondTheSnapshotIsReplayedFromThere) {
   const auto match = cache_->match(identity(), text_ids(300), Exactness::kExact);
   EXPECT_EQ(match->hit(), 256u);
   ASSERT_EQ(match->snapshots().size(), 1u);
-  const auto sequence = *cache_->open(
-      *match, {.hit = 256, .snapshot = &match->snapshots()[0], .tokens_max = 300});
+  const auto sequence =
+      *cache_->open(*match, {.hit = 256, .snapshot = &match->snapshots()[0], .tokens_max = 300});
   EXPECT_EQ(sequence->length(), 256u);
   EXPECT_EQ(sequence->window_begin(), 142u);
   EXPECT_EQ(sequence->window_end(), 150u);
@@ -252,8 +252,8 @@ TEST_F(SnapshotTest, AMarkedOneIsFoundOnlyByWhoAsks) {
         const auto sequence = *cache_->open(*match, {.hit = hit, .tokens_max = 600});
         model_.replay(*sequence, hit > 8 ? hit - 8 : 0, hit);
         sequence->mark_private();
-        ASSERT_TRUE(model_.append(*sequence, std::span(text).subspan(hit, position - hit), 9)
-                        .has_value());
+        ASSERT_TRUE(
+            model_.append(*sequence, std::span(text).subspan(hit, position - hit), 9).has_value());
         ASSERT_TRUE(sequence->take_snapshot(FakeModel::state(*sequence)).has_value());
         ASSERT_TRUE(model_.append(*sequence, std::span(text).subspan(position), 9).has_value());
         EXPECT_EQ(violation(*cache_), "");

@@ -103,6 +103,27 @@ TEST(WindowRings, ReplayFillsInBeforeAndAGapForgets) {
   EXPECT_TRUE(holds_what_it_says(rings));
 }
 
+TEST(WindowRings, ReplayMayComeInPieces) {
+  for (uint64_t length = 1; length <= 3 * kSlots; ++length) {
+    for (uint64_t begin = 0; begin <= length; ++begin) {
+      for (const uint64_t piece : {1u, 2u, 3u, 7u, 20u}) {
+        WindowRings rings = make();
+        // Rows that a rewind has left, or none at all.
+        write(rings, 0, length);
+        if (piece % 2 == 0) rings.erase(0, length);
+        if (rings.end() == 0) rings.begin_at(length);
+        for (uint64_t from = begin; from < length; from += piece) {
+          write(rings, from, std::min(from + piece, length));
+          ASSERT_TRUE(holds_what_it_says(rings)) << length << " " << begin << " " << piece;
+        }
+        ASSERT_EQ(rings.end(), length);
+        if (begin == length) continue;
+        ASSERT_LE(rings.begin(), std::max(begin, length > kSlots ? length - kSlots : 0));
+      }
+    }
+  }
+}
+
 TEST(WindowRings, APackedWindowHasNoSlackAndComesBack) {
   for (uint64_t position = 0; position <= 3 * kSlots; ++position) {
     WindowRings rings = make();
