@@ -83,6 +83,8 @@ class Sequence {
   // Replay wrote window rows of [from, to) and no entry; rows from `to` on are forgotten until they
   // are written again, so it may come in pieces. REQUIRES: to <= length().
   void replayed(uint64_t from, uint64_t to);
+  // Drops all window rows: after a rewind that lost some of them, before they are replayed.
+  void forget_windows() { rings_.erase(0, touched_); }
 
   // From now on what is computed here is approximate: no block with a position from length() on is
   // ever published, and snapshots carry the mark. For good.

@@ -117,6 +117,31 @@ Result<void> ForcedSequence::reopen(std::span<const int32_t> ids, uint64_t hit, 
   return {};
 }
 
+Result<void> ForcedSequence::rewind(std::span<const int32_t> ids, uint64_t begin) {
+  THIMBLE_TRY(cached_->rewind(ids.size()));
+  cached_->forget_windows();
+  state_ = model_->sequence_at(ids.first(begin));
+  return {};
+}
+
+Result<void> ForcedSequence::reject(const model::SequenceState& before) {
+  CHECK_LE(state_.position, before.position + arch::kWindowSlackRows);
+  THIMBLE_TRY(cached_->rewind(before.position));
+  state_ = before;
+  return {};
+}
+
+Result<ForcedSequence> ForcedSequence::fork() {
+  ForcedSequence forked;
+  forked.model_ = model_;
+  forked.pool_ = pool_;
+  forked.tokens_max_ = tokens_max_;
+  forked.cache_ = cache_;
+  forked.cached_ = THIMBLE_TRY(cached_->fork());
+  forked.state_ = state_;
+  return forked;
+}
+
 std::vector<std::byte> ForcedSequence::entry_bytes(uint64_t tokens) const {
   std::vector<std::byte> out;
   const kernels::SequenceRows& rows = cached_->rows();

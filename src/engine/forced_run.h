@@ -59,6 +59,16 @@ class ForcedSequence {
   enum class Windows { kNone, kSnapshot };
   Result<void> reopen(std::span<const int32_t> ids, uint64_t hit, uint64_t begin, Windows windows);
 
+  // Shortens the sequence to `ids`, of which those from `begin` on will run again to rebuild the
+  // windows.
+  Result<void> rewind(std::span<const int32_t> ids, uint64_t begin);
+  // The same for a step or a few that were not accepted (at most kWindowSlackRows tokens): back to
+  // `before`, a copy of state() from then.
+  Result<void> reject(const model::SequenceState& before);
+  // A second sequence that goes on from here, over the same cache.
+  Result<ForcedSequence> fork();
+  const model::SequenceState& state() const { return state_; }
+
   // What follows may be approximate: it is not shared (cache::Sequence::mark_private).
   void mark_private() { cached_->mark_private(); }
 
@@ -72,7 +82,7 @@ class ForcedSequence {
   const model::Model* model_ = nullptr;
   base::ThreadPool* pool_ = nullptr;
   uint64_t tokens_max_ = 0;
-  std::unique_ptr<cache::PagedCache> cache_;
+  std::shared_ptr<cache::PagedCache> cache_;  // of all forks
   std::unique_ptr<cache::Sequence> cached_;
   model::SequenceState state_;
   kernels::Workspace workspace_;

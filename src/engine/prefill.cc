@@ -14,6 +14,20 @@ bool decoder_stays_exact(const arch::LayerPlan& plan, uint64_t hit,
   return hit == 0 || end - hit >= arch::decoder_cone(plan);
 }
 
+cache::Marks marks_after(const arch::LayerPlan& plan, const arch::RowPlanInput& input,
+                         const arch::RowPlan& rows, cache::Marks before) {
+  cache::Marks marks = before;
+  const bool rebuilt = input.windows_at && input.end - *input.windows_at >= decoder_cone(plan);
+  if (!input.windows_at || rebuilt) marks.decoder_exact = true;
+  for (uint32_t l = 0; l < rows.layers.size(); ++l) {
+    if (!rows.layers[l].truncated) continue;
+    (l < plan.decoder_begin ? marks.encoder_exact : marks.decoder_exact) = false;
+  }
+  return marks;
+}
+
+}  // namespace
+
 arch::RowPlanInput row_plan_input(const arch::LayerPlan& plan, uint64_t hit,
                                   std::optional<uint64_t> windows_at, bool windows_exact,
                                   uint64_t end, Replay replay) {
@@ -30,20 +44,6 @@ arch::RowPlanInput row_plan_input(const arch::LayerPlan& plan, uint64_t hit,
   }
   return input;
 }
-
-cache::Marks marks_after(const arch::LayerPlan& plan, const arch::RowPlanInput& input,
-                         const arch::RowPlan& rows, cache::Marks before) {
-  cache::Marks marks = before;
-  const bool rebuilt = input.windows_at && input.end - *input.windows_at >= decoder_cone(plan);
-  if (!input.windows_at || rebuilt) marks.decoder_exact = true;
-  for (uint32_t l = 0; l < rows.layers.size(); ++l) {
-    if (!rows.layers[l].truncated) continue;
-    (l < plan.decoder_begin ? marks.encoder_exact : marks.decoder_exact) = false;
-  }
-  return marks;
-}
-
-}  // namespace
 
 cache::Exactness exactness(Replay replay) {
   switch (replay) {
@@ -96,7 +96,7 @@ Prefill::Prefill(const arch::LayerPlan& plan, const Route& route, uint64_t promp
   std::vector<uint64_t>& points = snapshot_points;
   for (uint64_t p = kSnapshotTokens; p < prompt_tokens; p += kSnapshotTokens) points.push_back(p);
   std::ranges::sort(points);
-  points.erase(std::ranges::unique(points).begin(), points.end());
+  points.erase(std::unique(points.begin(), points.end()), points.end());
   for (const uint64_t p : points) {
     if (snapshots && p >= first && p < prompt_tokens) ends_.push_back({p, true});
   }

@@ -115,7 +115,7 @@ class Replay : public ::testing::TestWithParam<const char*> {
   }
 
   ModelCase golden_;
-  base::ThreadPool pool_{2};
+  base::ThreadPool pool_{1};  // forward_test.cc has the threads
   std::vector<int32_t> ids_;
   uint64_t total_ = 0;
   uint32_t window_ = 0;
@@ -244,7 +244,127 @@ TEST_P(Replay, BoundedDecoderLeavesEntriesExact) {
   }
 }
 
+// Rewound to any length, windows replayed exactly: as if the rest had never been.
+TEST_P(Replay, RewoundEqualsTheColdRun) {
+  const auto model = make(Mode::kExact);
+  run_cold(*model);
+  for (const uint64_t to : edge_hits(total_ - 3)) {
+    const uint64_t end = to + 1;
+    const arch::RowPlan plan = make_row_plan(plan_, prompt(to, end));
+    ForcedSequence sequence = start(*model);
+    // What is taken back differs from what follows: other tokens at the same places.
+    std::vector<int32_t> other(ids_.begin(), ids_.begin() + static_cast<std::ptrdiff_t>(to));
+    for (uint64_t i = 0; i < 40 && other.size() < total_; ++i) other.push_back(ids_[i]);
+    ASSERT_TRUE(sequence.run(other, {}, {}));
+    ASSERT_TRUE(sequence.rewind(ids(0, to), plan.begin));
+    expect_sound(sequence);
+    const auto logits = finish(sequence, plan, 9);
+    EXPECT_TRUE(std::ranges::equal(logits, cold_from(end))) << "rewound to " << to;
+    EXPECT_EQ(sequence.entry_bytes(total_), cold_entries_) << "rewound to " << to;
+  }
+}
+
+// Up to the ring's slack of tokens that were not accepted, alone or in one step, around group ends
+// and the ring's wrap.
+TEST_P(Replay, RejectedTokensLeaveNothingBehind) {
+  const auto model = make(Mode::kExact);
+  run_cold(*model);
+  ForcedSequence sequence = start(*model);
+  std::vector<float> row(vocab_);
+  uint64_t at = 1;
+  ASSERT_TRUE(sequence.run(ids(0, at), {}, {}));
+  for (; at < total_; ++at) {
+    const model::SequenceState before = sequence.state();
+    const uint64_t rejected = std::min<uint64_t>(at % 9, total_ + 8 - at);
+    const std::vector<int32_t> junk(rejected, ids_[at] == 3 ? 4 : 3);
+    if (rejected > 0) {
+      ASSERT_TRUE(sequence.run(junk, {.chunk = at % 2 == 0 ? rejected : 1}, {}));
+      ASSERT_TRUE(sequence.reject(before));
+    }
+    ASSERT_TRUE(sequence.run(ids(at, at + 1), {.logit_rows = 1}, row));
+    ASSERT_TRUE(std::ranges::equal(row, cold_from(at + 1).first(vocab_))) << "position " << at;
+  }
+  EXPECT_EQ(sequence.entry_bytes(total_), cold_entries_);
+  expect_sound(sequence);
+}
+
+// Two forks go different ways; each is as if it were alone.
+TEST_P(Replay, ForksDoNotTouchEachOther) {
+  const auto model = make(Mode::kExact);
+  run_cold(*model);
+  for (const uint64_t at : edge_hits(total_ - 3)) {
+    ForcedSequence first = start(*model);
+    ASSERT_TRUE(first.run(ids(0, at), {}, {}));
+    auto second = first.fork();
+    ASSERT_TRUE(second) << second.error().message;
+    std::vector<float> rest((total_ - at) * vocab_);
+    for (uint64_t p = at; p < total_; ++p) {
+      const int32_t other = ids_[p] == 3 ? 4 : 3;
+      ASSERT_TRUE(second->run({&other, 1}, {}, {}));
+      ASSERT_TRUE(first.run(ids(p, p + 1), {.logit_rows = 1},
+                            std::span(rest).subspan((p - at) * vocab_, vocab_)));
+    }
+    EXPECT_TRUE(std::ranges::equal(rest, cold_from(at + 1))) << "forked at " << at;
+    EXPECT_EQ(first.entry_bytes(total_), cold_entries_);
+    expect_sound(first);
+  }
+}
+
+// Engram row ids by position, whatever way the tokens came: one shot, pieces, a hit, a snapshot, a
+// fork, a rewind.
+using EngramReplay = Replay;
+TEST_P(EngramReplay, RowsAreTheSameOnEveryRoute) {
+  const auto model = make(Mode::kExact);
+  const std::set<std::string, std::less<>> only = {"engram_ids"};
+  Collector whole(only);
+  ForcedSequence cold = start(*model);
+  ASSERT_TRUE(cold.run(ids_, {.trace = &whole}, {}));
+  const auto expect_same = [&](const Collector& trace, const char* route) {
+    size_t compared = 0;
+    for (const auto& [name, rows] : trace.int_rows()) {
+      for (size_t row = 0; row < rows.size(); ++row) {
+        if (rows[row].empty()) continue;
+        EXPECT_EQ(rows[row], whole.int_rows().at(name)[row]) << route << " " << name << " " << row;
+        ++compared;
+      }
+    }
+    EXPECT_GT(compared, 0u) << route;
+  };
+  for (const uint64_t chunk : {1, 2, 3, 5}) {
+    Collector trace(only);
+    ForcedSequence sequence = start(*model);
+    ASSERT_TRUE(sequence.run(ids_, {.chunk = chunk, .trace = &trace}, {}));
+    expect_same(trace, "pieces");
+  }
+  const uint64_t hit = total_ / 2 | 1;
+  const arch::RowPlan plan = make_row_plan(plan_, prompt(hit, total_));
+  Collector resumed(only);
+  ForcedSequence sequence = with_entries(*model, hit, plan.begin);
+  ASSERT_TRUE(
+      sequence.run(ids(plan.begin, total_), {.plan = &plan, .chunk = 7, .trace = &resumed}, {}));
+  expect_same(resumed, "hit");
+
+  Collector forked(only);
+  ForcedSequence parent = start(*model);
+  ASSERT_TRUE(parent.run(ids(0, hit), {}, {}));
+  ASSERT_TRUE(parent.keep_snapshot());
+  ASSERT_TRUE(parent.fork()->run(ids(hit, total_), {.trace = &forked}, {}));
+  expect_same(forked, "fork");
+
+  Collector restored(only);
+  ASSERT_TRUE(parent.reopen(ids(0, hit + 1), hit, hit, ForcedSequence::Windows::kSnapshot));
+  ASSERT_TRUE(parent.run(ids(hit, total_), {.trace = &restored}, {}));
+  expect_same(restored, "snapshot");
+
+  Collector rewound(only);
+  const arch::RowPlan back = make_row_plan(plan_, prompt(hit - 2, total_));
+  ASSERT_TRUE(parent.rewind(ids(0, hit - 2), back.begin));
+  ASSERT_TRUE(parent.run(ids(back.begin, total_), {.plan = &back, .trace = &rewound}, {}));
+  expect_same(rewound, "rewind");
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, Replay, ::testing::Values("t1_mini", "t2_text_minimal"));
+INSTANTIATE_TEST_SUITE_P(Models, EngramReplay, ::testing::Values("t1_mini"));
 
 }  // namespace
 }  // namespace thimble::golden
