@@ -144,7 +144,12 @@ class Simulation {
   void start() {
     const Ids prompt = make_text();
     const std::string salt = some_salt();
-    open(*cache_->match(identity(salt), prompt, some_exactness()), prompt, salt);
+    const Exactness wanted = some_exactness();
+    const auto match = cache_->match(identity(salt), prompt, wanted);
+    for (const SnapshotUse& use : match->snapshots()) {
+      expect(accepts(wanted, use.marks), "a marked snapshot was found");
+    }
+    open(*match, prompt, salt);
   }
 
   void open(const Match& match, const Ids& prompt, const std::string& salt) {

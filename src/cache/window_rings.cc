@@ -75,6 +75,7 @@ void WindowRings::begin_at(uint64_t position) {
 
 void WindowRings::written(uint64_t from, uint64_t to) {
   CHECK_LE(from, to);
+  if (from == to) return;
   const uint64_t slots = geometry_.slots();
   const uint64_t oldest = to > slots ? to - slots : 0;
   const bool goes_on = from <= end_;

@@ -62,10 +62,15 @@ struct Fence {
 };
 
 constexpr std::array kFences = {
-    Fence{"boost/", "src/net/"},          Fence{"CLI/", "apps/thimble/"},
-    Fence{"unicode/", "src/text/"},       Fence{"pcre2.h", "src/text/"},
-    Fence{"histedit.h", "apps/thimble/"}, Fence{"editline/", "apps/thimble/"},
-    Fence{"spdlog/", "src/base/"},        Fence{"simdjson.h", "src/"},
+    Fence{"boost/", "src/net/"},
+    Fence{"CLI/", "apps/thimble/"},
+    Fence{"unicode/", "src/text/"},
+    Fence{"pcre2.h", "src/text/"},
+    Fence{"histedit.h", "apps/thimble/"},
+    Fence{"editline/", "apps/thimble/"},
+    Fence{"spdlog/", "src/base/"},
+    Fence{"simdjson.h", "src/"},
+    Fence{"xxhash.h", "src/"},
 };
 
 }  // namespace
