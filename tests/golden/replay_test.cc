@@ -5,8 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
+#include <optional>
 
+#include "base/random.h"
 #include "engine/forced_run.h"
 #include "model/reference.h"
 #include "tests/golden/collector.h"
@@ -43,13 +44,15 @@ class Replay : public ::testing::TestWithParam<const char*> {
     return std::move(*made);
   }
 
-  // The last row's logits after a prompt of `end` tokens under `plan`, then those of each forced
-  // token up to the end of the ids.
+  // Where a run whose prompt ends at `end` stops: some decoded tokens later.
+  uint64_t until(uint64_t end) const { return std::min(total_, end + 6); }
+
+  // The last row's logits after a prompt of plan.end tokens, then those of each forced token.
   std::vector<float> finish(ForcedSequence& sequence, const arch::RowPlan& plan, uint64_t chunk) {
-    std::vector<float> logits(vocab_ * (total_ - plan.end + 1));
+    std::vector<float> logits(vocab_ * (until(plan.end) - plan.end + 1));
     CHECK(sequence.run(ids(plan.begin, plan.end), {.plan = &plan, .chunk = chunk, .logit_rows = 1},
                        std::span(logits).first(vocab_)));
-    for (uint64_t p = plan.end; p < total_; ++p) {
+    for (uint64_t p = plan.end; p < until(plan.end); ++p) {
       CHECK(sequence.run(ids(p, p + 1), {.logit_rows = 1},
                          std::span(logits).subspan((p - plan.end + 1) * vocab_, vocab_)));
     }
@@ -60,8 +63,9 @@ class Replay : public ::testing::TestWithParam<const char*> {
     return std::span(ids_).subspan(begin, end - begin);
   }
 
+  // The cold run's rows that finish() gives.
   std::span<const float> cold_from(uint64_t end) const {
-    return std::span(cold_).subspan((end - 1) * vocab_);
+    return std::span(cold_).subspan((end - 1) * vocab_, (until(end) - end + 1) * vocab_);
   }
 
   arch::RowPlanInput prompt(uint64_t hit, uint64_t end) const {
@@ -97,8 +101,13 @@ class Replay : public ::testing::TestWithParam<const char*> {
     EXPECT_TRUE(std::ranges::equal(logits, cold_from(end)))
         << "hit " << hit << " end " << end << " chunk " << chunk;
     EXPECT_EQ(sequence.entry_bytes(hit), entries) << "hit " << hit;
-    EXPECT_EQ(sequence.entry_bytes(total_), cold_entries_) << "hit " << hit << " chunk " << chunk;
+    expect_cold_entries(sequence, end);
     expect_sound(sequence);
+  }
+
+  void expect_cold_entries(const ForcedSequence& sequence, uint64_t end) const {
+    EXPECT_EQ(sequence.entry_bytes(until(end)), cold_sequence_->entry_bytes(until(end)))
+        << "end " << end;
   }
 
   static void expect_sound(const ForcedSequence& sequence) {
@@ -108,10 +117,9 @@ class Replay : public ::testing::TestWithParam<const char*> {
   }
 
   void run_cold(const model::Model& model) {
-    ForcedSequence sequence = start(model);
+    cold_sequence_ = start(model);
     cold_.resize(total_ * vocab_);
-    CHECK(sequence.run(ids(0, total_), {.logit_rows = total_}, cold_));
-    cold_entries_ = sequence.entry_bytes(total_);
+    CHECK(cold_sequence_->run(ids(0, total_), {.logit_rows = total_}, cold_));
   }
 
   ModelCase golden_;
@@ -122,7 +130,7 @@ class Replay : public ::testing::TestWithParam<const char*> {
   uint64_t vocab_ = 0;
   arch::LayerPlan plan_;
   std::vector<float> cold_;  // [total, vocab]
-  std::vector<std::byte> cold_entries_;
+  std::optional<ForcedSequence> cold_sequence_;
 };
 
 // A cold prompt of which only the last row is wanted: the decoder's cone gives the same bits.
@@ -145,12 +153,40 @@ TEST_P(Replay, ExactEqualsTheColdRun) {
   }
 }
 
+// Every hit from 1 to 400 at nine chunk sizes, beyond the golden's own tokens; label slow.
 TEST_P(Replay, SweepOfHitsAndChunks) {
   const auto model = make(Mode::kExact);
+  base::SplitMix64 random(3);
+  while (ids_.size() < 416) ids_.push_back(ids_[random.below(golden_.total)]);
+  total_ = ids_.size();
   run_cold(*model);
-  for (uint64_t hit = 1; hit < total_; ++hit) {
-    for (const uint64_t chunk : {1, 2, 3, 5, 7, 8, 64, 127, 400}) {
-      expect_exact(*model, hit, std::min(total_, hit + 1 + hit % 9), chunk);
+  for (uint64_t hit = 1; hit <= 400; ++hit) {
+    for (const uint64_t chunk : {1, 2, 3, 7, 8, 64, 127, 128, 400}) {
+      expect_exact(*model, hit, hit + 1 + hit % 9, chunk);
+    }
+  }
+}
+
+// However often a hit is replayed, nothing below it is written.
+TEST_P(Replay, RepeatedReplaysLeaveEntriesAlone) {
+  const auto model = make(Mode::kExact);
+  run_cold(*model);
+  const uint64_t hit = total_ / 2 | 1, end = hit + 9;
+  for (const std::optional<uint64_t> depth : {std::optional<uint64_t>(), {window_}}) {
+    arch::RowPlanInput input = prompt(hit, end);
+    input.depth = {depth, depth};
+    const arch::RowPlan plan = make_row_plan(plan_, input);
+    ForcedSequence sequence = with_entries(*model, hit, plan.begin);
+    const auto entries = sequence.entry_bytes(hit);
+    EXPECT_EQ(entries, cold_sequence_->entry_bytes(hit));
+    for (int i = 0; i < 4; ++i) {
+      if (depth) sequence.mark_private();
+      finish(sequence, plan, 5);
+      EXPECT_EQ(sequence.entry_bytes(hit), entries);
+      ASSERT_TRUE(
+          sequence.reopen(ids(0, hit + 1), hit, plan.begin, ForcedSequence::Windows::kNone));
+      EXPECT_EQ(sequence.entry_bytes(hit), entries);
+      expect_sound(sequence);
     }
   }
 }
@@ -182,7 +218,7 @@ TEST_P(Replay, SnapshotsEqualTheColdRun) {
       const auto logits = finish(sequence, plan, 5);
       EXPECT_TRUE(std::ranges::equal(logits, cold_from(end)))
           << "snapshot " << at << " from " << begin << " hit " << hit;
-      EXPECT_EQ(sequence.entry_bytes(total_), cold_entries_);
+      expect_cold_entries(sequence, end);
       expect_sound(sequence);
     }
   }
@@ -208,7 +244,7 @@ TEST_P(Replay, BoundedEqualsTheTruncatedReference) {
       (*reference)->resume(hit, begin, kept);
       auto expected = *(*reference)->forward(ids(begin, end));
       expected.erase(expected.begin(), expected.end() - static_cast<std::ptrdiff_t>(vocab_));
-      for (uint64_t p = end; p < total_; ++p) {
+      for (uint64_t p = end; p < until(end); ++p) {
         const auto row = *(*reference)->forward(ids(p, p + 1));
         expected.insert(expected.end(), row.begin(), row.end());
       }
@@ -240,7 +276,7 @@ TEST_P(Replay, BoundedDecoderLeavesEntriesExact) {
     const arch::RowPlan plan = make_row_plan(plan_, input);
     ForcedSequence sequence = with_entries(*model, hit, plan.begin);
     finish(sequence, plan, 9);
-    EXPECT_EQ(sequence.entry_bytes(total_), cold_entries_) << "hit " << hit;
+    expect_cold_entries(sequence, end);
   }
 }
 
@@ -260,7 +296,7 @@ TEST_P(Replay, RewoundEqualsTheColdRun) {
     expect_sound(sequence);
     const auto logits = finish(sequence, plan, 9);
     EXPECT_TRUE(std::ranges::equal(logits, cold_from(end))) << "rewound to " << to;
-    EXPECT_EQ(sequence.entry_bytes(total_), cold_entries_) << "rewound to " << to;
+    expect_cold_entries(sequence, end);
   }
 }
 
@@ -284,7 +320,7 @@ TEST_P(Replay, RejectedTokensLeaveNothingBehind) {
     ASSERT_TRUE(sequence.run(ids(at, at + 1), {.logit_rows = 1}, row));
     ASSERT_TRUE(std::ranges::equal(row, cold_from(at + 1).first(vocab_))) << "position " << at;
   }
-  EXPECT_EQ(sequence.entry_bytes(total_), cold_entries_);
+  expect_cold_entries(sequence, total_);
   expect_sound(sequence);
 }
 
@@ -297,15 +333,16 @@ TEST_P(Replay, ForksDoNotTouchEachOther) {
     ASSERT_TRUE(first.run(ids(0, at), {}, {}));
     auto second = first.fork();
     ASSERT_TRUE(second) << second.error().message;
-    std::vector<float> rest((total_ - at) * vocab_);
-    for (uint64_t p = at; p < total_; ++p) {
+    std::vector<float> rest((until(at + 1) - at) * vocab_);
+    for (uint64_t p = at; p < until(at + 1); ++p) {
       const int32_t other = ids_[p] == 3 ? 4 : 3;
       ASSERT_TRUE(second->run({&other, 1}, {}, {}));
       ASSERT_TRUE(first.run(ids(p, p + 1), {.logit_rows = 1},
                             std::span(rest).subspan((p - at) * vocab_, vocab_)));
     }
-    EXPECT_TRUE(std::ranges::equal(rest, cold_from(at + 1))) << "forked at " << at;
-    EXPECT_EQ(first.entry_bytes(total_), cold_entries_);
+    EXPECT_TRUE(std::ranges::equal(rest, cold_from(at + 1).first(rest.size())))
+        << "forked at " << at;
+    expect_cold_entries(first, at);
     expect_sound(first);
   }
 }
