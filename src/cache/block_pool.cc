@@ -97,13 +97,13 @@ void BlockPool::release(BlockId block) {
 
 Result<void> BlockPool::check_references(std::span<const uint32_t> expected) const {
   CHECK_EQ(expected.size(), references_.size());
-  std::vector<bool> free(references_.size());
+  std::vector<bool> is_free(references_.size());
   for (const BlockId block : free_) {
-    if (free[index(block)] || index(block) >= fresh_) {
+    if (is_free[index(block)] || index(block) >= fresh_) {
       return base::fail(ErrorCode::kInternal,
                         "block {} is in the free list twice or was never taken", index(block));
     }
-    free[index(block)] = true;
+    is_free[index(block)] = true;
   }
   uint64_t shared = 0;
   for (size_t i = 0; i < references_.size(); ++i) {
@@ -111,10 +111,10 @@ Result<void> BlockPool::check_references(std::span<const uint32_t> expected) con
       return base::fail(ErrorCode::kInternal, "block {} counts {} references, it has {}", i,
                         references_[i], expected[i]);
     }
-    if ((references_[i] == 0) != (free[i] || i >= fresh_)) {
+    if ((references_[i] == 0) != (is_free[i] || i >= fresh_)) {
       return base::fail(ErrorCode::kInternal,
                         "block {} has {} references and is {}in the free list", i, references_[i],
-                        free[i] ? "" : "not ");
+                        is_free[i] ? "" : "not ");
     }
     shared += references_[i] > 1 ? 1 : 0;
   }

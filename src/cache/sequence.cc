@@ -46,14 +46,16 @@ Result<std::unique_ptr<Sequence>> Sequence::create(Core& core, PrefixNode& node,
                                                    uint64_t tokens_max) {
   WindowRings rings = THIMBLE_TRY(WindowRings::create(core.windows));
   const uint64_t pages_max = core.blocks_for(tokens_max);
-  std::unique_ptr<std::byte*[]> pages(new (std::nothrow) std::byte* [pages_max] {});
+  std::unique_ptr<std::byte*[]> pages;
+  pages.reset(new (std::nothrow) std::byte* [pages_max] {});
   if (pages == nullptr) {
     return base::fail(
         ErrorCode::kResourceExhausted, "no memory for the page table of {} tokens ({} bytes)",
         base::with_commas(tokens_max), base::with_commas(pages_max * sizeof(std::byte*)));
   }
-  return std::unique_ptr<Sequence>(
-      new Sequence(core, node, tokens_max, std::move(rings), std::move(pages)));
+  std::unique_ptr<Sequence> made;
+  made.reset(new Sequence(core, node, tokens_max, std::move(rings), std::move(pages)));
+  return made;
 }
 
 Sequence::Sequence(Core& core, PrefixNode& node, uint64_t tokens_max, WindowRings rings,
