@@ -7,7 +7,9 @@
 namespace thimble::base {
 namespace {
 
-constexpr uint32_t kStop = 1u << 31;
+constexpr uint32_t kStop = 1;
+constexpr uint32_t kOpen = 2;
+constexpr uint32_t kJob = 4;  // what the number of a job counts in
 constexpr int kSpins = 2000;  // about 20 us: longer than the gap between two operations of a step
 
 inline void pause() {
@@ -34,31 +36,34 @@ ThreadPool::ThreadPool(uint32_t threads) {
 }
 
 ThreadPool::~ThreadPool() {
-  epoch_.fetch_or(kStop);
-  epoch_.notify_all();
+  state_.fetch_or(kStop);
+  state_.notify_all();
   for (std::thread& worker : workers_) worker.join();
 }
 
+// A job is open until its tasks have been handed out. A worker enters by counting itself active and
+// then looking whether a job is open; the caller closes the job and then looks whether anybody is
+// active. In the one order of these four (all sequentially consistent) either the caller sees the
+// worker and waits for it, or the worker sees that it came too late.
 void ThreadPool::run(uint64_t count, void* context, Call call) {
   if (workers_.empty() || count <= 1) {
     for (uint64_t index = 0; index < count; ++index) call(context, index, 0);
     return;
   }
-  CHECK_EQ(running_.load(), 0u);
+  const uint32_t before = state_.load();
+  CHECK((before & kOpen) == 0);
   call_ = call;
   context_ = context;
   count_ = count;
-  next_.store(0, std::memory_order_relaxed);
-  running_.store(static_cast<uint32_t>(workers_.size()), std::memory_order_relaxed);
-  epoch_.fetch_add(1, std::memory_order_release);
-  epoch_.notify_all();
+  next_.store(0);
+  const uint32_t job = before + kJob;
+  state_.store(job | kOpen);
+  state_.notify_all();
   drain(0);
-  for (uint32_t left = running_.load(std::memory_order_acquire); left != 0;
-       left = running_.load(std::memory_order_acquire)) {
-    for (int spin = 0; spin < kSpins && running_.load(std::memory_order_acquire) == left; ++spin) {
-      pause();
-    }
-    running_.wait(left, std::memory_order_acquire);
+  state_.store(job);
+  for (uint32_t left = active_.load(); left != 0; left = active_.load()) {
+    for (int spin = 0; spin < kSpins && active_.load() == left; ++spin) pause();
+    active_.wait(left);
   }
 }
 
@@ -70,18 +75,22 @@ void ThreadPool::drain(uint32_t worker) {
 }
 
 void ThreadPool::work(uint32_t worker) {
-  uint32_t seen = 0;
+  uint32_t done = 0;  // the last job this worker was in
   while (true) {
-    for (int spin = 0; spin < kSpins && epoch_.load(std::memory_order_acquire) == seen; ++spin) {
-      pause();
+    const uint32_t seen = state_.load();
+    if ((seen & kStop) != 0) return;
+    if ((seen & kOpen) == 0 || seen == done) {
+      for (int spin = 0; spin < kSpins && state_.load() == seen; ++spin) pause();
+      state_.wait(seen);
+      continue;
     }
-    epoch_.wait(seen, std::memory_order_acquire);
-    const uint32_t now = epoch_.load(std::memory_order_acquire);
-    if ((now & kStop) != 0) return;
-    if (now == seen) continue;
-    seen = now;
-    drain(worker);
-    if (running_.fetch_sub(1, std::memory_order_acq_rel) == 1) running_.notify_all();
+    active_.fetch_add(1);
+    const uint32_t entered = state_.load();
+    if ((entered & kOpen) != 0) {
+      done = entered;
+      drain(worker);
+    }
+    if (active_.fetch_sub(1) == 1) active_.notify_all();
   }
 }
 

@@ -4,6 +4,9 @@
 // one, so which worker runs a task is not fixed: a task must depend on its number alone (row
 // purity, ARCHITECTURE.md, makes the assignment irrelevant to the result).
 //
+// A job never waits for a worker that has not begun it: on a machine with other things to do the
+// caller does the work of those that the system has not woken yet.
+//
 // Not re-entrant: a task must not call parallel_for of the same pool. One thread may use the pool
 // at a time.
 #pragma once
@@ -48,8 +51,9 @@ class ThreadPool {
   void* context_ = nullptr;
   uint64_t count_ = 0;
   std::atomic<uint64_t> next_{0};
-  std::atomic<uint32_t> running_{0};
-  std::atomic<uint32_t> epoch_{0};  // bumped to start a job; the top bit stops the workers
+  std::atomic<uint32_t> state_{0};  // bit 0: stop, bit 1: a job is open, above: its number
+  std::atomic<uint32_t> active_{
+      0};  // workers that are in the open job, or looking whether there is
   std::vector<std::thread> workers_;
 };
 
