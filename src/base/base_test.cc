@@ -7,6 +7,7 @@
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/file.h"
+#include "base/parse_bytes.h"
 #include "base/random.h"
 #include "base/result.h"
 #include "base/terminal.h"
@@ -57,6 +58,27 @@ TEST(Bytes, ForPeople) {
   EXPECT_EQ(counted(0, "mismatch", "mismatches"), "0 mismatches");
   EXPECT_EQ(counted(1, "mismatch", "mismatches"), "1 mismatch");
   EXPECT_EQ(counted(1200, "mismatch", "mismatches"), "1,200 mismatches");
+}
+
+TEST(ParseBytes, TakesWholeNumbersWithAndWithoutAUnit) {
+  EXPECT_EQ(*parse_bytes("1000000"), 1'000'000u);
+  EXPECT_EQ(*parse_bytes("0"), 0u);
+  EXPECT_EQ(*parse_bytes("7B"), 7u);
+  EXPECT_EQ(*parse_bytes("512MB"), 512'000'000u);
+  EXPECT_EQ(*parse_bytes("8GiB"), 8ULL << 30);
+  EXPECT_EQ(*parse_bytes("3kb"), 3'000u);
+  EXPECT_EQ(*parse_bytes("2tib"), 2ULL << 40);
+  EXPECT_EQ(*parse_bytes("18446744073709551615"), UINT64_MAX);
+}
+
+TEST(ParseBytes, RefusesTheRestAndSaysWhatWouldDo) {
+  for (const char* text : {"", "GiB", "8G", "8 GiB", "1.5GiB", "-1", "+1", "8GiBx", "0x10",
+                           "18446744073709551616", "17179869184GiB"}) {
+    const auto bytes = parse_bytes(text);
+    ASSERT_FALSE(bytes.has_value()) << text;
+    EXPECT_EQ(bytes.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_NE(bytes.error().message.find("as in 8GiB"), std::string::npos);
+  }
 }
 
 TEST(Terminal, EscapesNamesOutOfFiles) {

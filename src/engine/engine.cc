@@ -52,6 +52,20 @@ void warn_if_clamped(const StartupPlan& plan, uint64_t asked) {
                   {"limited_by", plan.memory.limited_by}});
 }
 
+// Timed if asked for, and if that does not mean reading weights from disk.
+Result<ReplayCosts> replay_costs_here(const model::Model& model, const StartupPlan& plan,
+                                      const EngineOptions& options) {
+  ReplayCosts costs = typical_replay_costs(model.plan(), plan.context_tokens);
+  if (!options.measures_replay) return costs;
+  if (plan.weights_bytes > plan.memory.bytes) {
+    costs.untimed = "the weights are larger than the memory available";
+  } else {
+    costs.layer_token_us =
+        THIMBLE_TRY(measure_layer_token(model, plan.context_tokens, options.threads));
+  }
+  return costs;
+}
+
 }  // namespace
 
 // Members are destroyed last to first: the thread ends before what it uses goes.
@@ -92,6 +106,7 @@ Result<void> Engine::Impl::load(const EngineOptions& options) {
   plan = THIMBLE_TRY(
       plan_startup(checkpoint.config(), layout, checkpoint.bytes(), wishes, available_memory()));
   warn_if_clamped(plan, options.context_tokens);
+  plan.replay = THIMBLE_TRY(replay_costs_here(*model, plan, options));
   ModelRunnerOptions running;
   running.threads = options.threads;
   running.cache.pool_bytes = plan.pool_bytes;

@@ -8,115 +8,22 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <condition_variable>
-#include <memory>
-#include <mutex>
 
 #include "arch/checkpoint.h"
-#include "arch/presets.h"
-#include "arch/random_weights.h"
-#include "base/random.h"
 #include "cache/paged_cache.h"
 #include "engine/forced_run.h"
 #include "engine/model_files.h"
 #include "engine/sampler.h"
-#include "text/byte_tokenizer.h"
-#include "text/token_map.h"
+#include "engine/testing.h"
 
 namespace thimble::engine {
 namespace {
 
 using testing::HasSubstr;
 
-// A checkpoint of `config` with random weights and the byte tokenizer.
-void write_model(const Path& directory, const arch::Config& config, uint64_t seed) {
-  std::filesystem::create_directories(directory);
-  ASSERT_TRUE(arch::write_random_checkpoint(config, directory, seed, [](uint64_t) {}).has_value());
-  ASSERT_TRUE(
-      base::write_file_atomic(directory / "tokenizer.json", text::make_byte_tokenizer_json())
-          .has_value());
-}
-
-arch::Config nano_config() {
-  const auto tokenizer = text::Tokenizer::parse(text::make_byte_tokenizer_json());
-  const auto map = text::build_token_map(*tokenizer);
-  return arch::nano_config(tokenizer->size(), static_cast<uint32_t>(map->class_count));
-}
-
-// Made once for all tests: the checkpoint is 15 MB.
-class NanoModel : public testing::Environment {
- public:
-  void SetUp() override {
-    directory.emplace();
-    write_model(directory->path() / "nano", nano_config(), 7);
-  }
-  void TearDown() override { directory.reset(); }
-  Path path() const { return directory->path() / "nano"; }
-
- private:
-  std::optional<base::TempDir> directory;
-};
-auto* const nano = static_cast<NanoModel*>(
-    testing::AddGlobalTestEnvironment(std::make_unique<NanoModel>().release()));
-
-class Collector : public GenerationSink {
- public:
-  Next on_token(const GeneratedToken& token) override {
-    const std::lock_guard lock(mutex_);
-    ids_.push_back(token.token);
-    return Next::kContinue;
-  }
-  void on_end(const GenerationEnd& end) override {
-    const std::lock_guard lock(mutex_);
-    end_ = end;
-    changed_.notify_all();
-  }
-  GenerationEnd wait() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return end_.has_value(); });
-    return *end_;
-  }
-  std::vector<int32_t> ids() {
-    const std::lock_guard lock(mutex_);
-    return ids_;
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<int32_t> ids_;
-  std::optional<GenerationEnd> end_;
-};
-
-std::unique_ptr<Engine> open(const EngineOptions& options) {
-  auto engine = Engine::open(options);
-  EXPECT_TRUE(engine.has_value()) << engine.error().describe();
-  return engine ? std::move(*engine) : nullptr;
-}
-
-EngineOptions options_for(const Path& directory, uint32_t prefill_chunk = 64) {
-  EngineOptions options;
-  options.model_dir = directory;
-  options.threads = 2;
-  options.prefill_chunk = prefill_chunk;
-  return options;
-}
-
 std::string refusal(const EngineOptions& options) {
   const auto engine = Engine::open(options);
   return engine ? "opened" : engine.error().describe();
-}
-
-GenerationRequest request_of(size_t prompt_tokens, uint32_t max_tokens, float temperature = 0) {
-  GenerationRequest request;
-  base::SplitMix64 random(prompt_tokens);
-  for (size_t i = 0; i < prompt_tokens; ++i) {
-    request.prompt.push_back(static_cast<int32_t>(3 + random.below(256)));
-  }
-  request.max_tokens = max_tokens;
-  request.sampling.temperature = temperature;
-  request.sampling.seed = 11;
-  return request;
 }
 
 std::vector<int32_t> generate(Engine& engine, const GenerationRequest& request) {
@@ -133,7 +40,7 @@ std::vector<int32_t> generate(Engine& engine, const GenerationRequest& request) 
 // The definition: all logits of prompt and answer in one pass, each answer token sampled from the
 // logits of the position before it.
 void expect_defined_by_model(const GenerationRequest& request, const std::vector<int32_t>& answer) {
-  const auto checkpoint = arch::Checkpoint::open(nano->path());
+  const auto checkpoint = arch::Checkpoint::open(nano_model());
   ASSERT_TRUE(checkpoint.has_value());
   const auto tokenizer = open_tokenizer(*checkpoint);
   const auto map = engram_map(*checkpoint, *tokenizer);
@@ -160,7 +67,7 @@ TEST(Engine, TokensAreThoseOfTheModelForEveryChunkSize) {
     const GenerationRequest request = request_of(130, 20, temperature);
     std::vector<int32_t> first;
     for (const uint32_t chunk : {256, 37, 1}) {
-      const auto engine = open(options_for(nano->path(), chunk));
+      const auto engine = open_engine(options_for(nano_model(), chunk));
       ASSERT_NE(engine, nullptr);
       const auto ids = generate(*engine, request);
       if (first.empty()) first = ids;
@@ -173,7 +80,7 @@ TEST(Engine, TokensAreThoseOfTheModelForEveryChunkSize) {
 // The very first forward of a process must not differ from the next.
 TEST(Engine, FirstRequestOfAFreshEngineEqualsTheSecond) {
   for (const size_t prompt_tokens : {1, 13}) {
-    const auto engine = open(options_for(nano->path()));
+    const auto engine = open_engine(options_for(nano_model()));
     ASSERT_NE(engine, nullptr);
     const GenerationRequest request = request_of(prompt_tokens, 4);
     const auto first = generate(*engine, request);
@@ -185,7 +92,7 @@ TEST(Engine, FirstRequestOfAFreshEngineEqualsTheSecond) {
 
 // Lengths around the window (64), the ratio (2), the block (128) and the chunk.
 TEST(Engine, PromptLengthsAtTheEdgesTwiceGiveTheSame) {
-  const auto engine = open(options_for(nano->path(), 32));
+  const auto engine = open_engine(options_for(nano_model(), 32));
   ASSERT_NE(engine, nullptr);
   for (const size_t length : {1, 2, 3, 31, 32, 33, 63, 64, 65, 66, 127, 128, 129, 255, 256, 257}) {
     const GenerationRequest request = request_of(length, 2);
@@ -196,7 +103,7 @@ TEST(Engine, PromptLengthsAtTheEdgesTwiceGiveTheSame) {
 }
 
 TEST(Engine, KnowsItsModel) {
-  const auto engine = open(options_for(nano->path() / "."));
+  const auto engine = open_engine(options_for(nano_model() / "."));
   ASSERT_NE(engine, nullptr);
   EXPECT_EQ(engine->model_name(), "nano");
   EXPECT_EQ(engine->config(), nano_config());
@@ -209,9 +116,9 @@ TEST(Engine, KnowsItsModel) {
 }
 
 TEST(Engine, RefusesWhatDoesNotFitWithTheNumbers) {
-  EngineOptions options = options_for(nano->path());
+  EngineOptions options = options_for(nano_model());
   options.context_tokens = 100;
-  const auto engine = open(options);
+  const auto engine = open_engine(options);
   ASSERT_NE(engine, nullptr);
   EXPECT_EQ(engine->context_tokens(), 100u);
   const auto refused = engine->submit(request_of(90, 11), std::make_shared<Collector>());
@@ -221,7 +128,7 @@ TEST(Engine, RefusesWhatDoesNotFitWithTheNumbers) {
 }
 
 TEST(Engine, EndsItsRequestsWhenItGoes) {
-  auto engine = open(options_for(nano->path()));
+  auto engine = open_engine(options_for(nano_model()));
   ASSERT_NE(engine, nullptr);
   const auto running = std::make_shared<Collector>();
   const auto waiting = std::make_shared<Collector>();
@@ -239,7 +146,7 @@ TEST(Engine, NeverSamplesWhatHasNoText) {
   config.engram = {};
   const base::TempDir directory;
   write_model(directory.path(), config, 3);
-  const auto engine = open(options_for(directory.path()));
+  const auto engine = open_engine(options_for(directory.path()));
   ASSERT_NE(engine, nullptr);
   const auto unsampled = text::unsampled_tokens(*engine->tokenizer());
   for (const int32_t id : generate(*engine, request_of(10, 100, 2.0F))) {
@@ -254,7 +161,7 @@ TEST(Engine, ModelsWithoutTokenizerServeIds) {
   const base::TempDir directory;
   write_model(directory.path(), config, 3);
   std::filesystem::remove(directory.path() / "tokenizer.json");
-  const auto engine = open(options_for(directory.path()));
+  const auto engine = open_engine(options_for(directory.path()));
   ASSERT_NE(engine, nullptr);
   EXPECT_EQ(engine->tokenizer(), nullptr);
   ASSERT_FALSE(engine->chat_tokens().has_value());
@@ -266,7 +173,7 @@ TEST(Engine, RefusesDirectoriesByName) {
   EXPECT_THAT(refusal(options_for("/nowhere/at/all")), HasSubstr("/nowhere/at/all"));
   const base::TempDir directory;
   const Path copy = directory.path() / "copy";
-  std::filesystem::copy(nano->path(), copy);
+  std::filesystem::copy(nano_model(), copy);
   std::filesystem::remove(copy / "tokenizer.json");
   EXPECT_THAT(refusal(options_for(copy)), HasSubstr("tokenizer.json"));
   ASSERT_TRUE(base::write_file_atomic(copy / "tokenizer.json", "{}").has_value());
@@ -276,16 +183,16 @@ TEST(Engine, RefusesDirectoriesByName) {
 }
 
 TEST(Engine, RefusesOptionsOutOfRange) {
-  EngineOptions options = options_for(nano->path());
+  EngineOptions options = options_for(nano_model());
   options.prefill_chunk = 0;
   EXPECT_THAT(refusal(options), HasSubstr("prefill_chunk is 0"));
-  options = options_for(nano->path());
+  options = options_for(nano_model());
   options.queue_requests_max = 0;
   EXPECT_THAT(refusal(options), HasSubstr("queue_requests_max is 0"));
-  options = options_for(nano->path());
+  options = options_for(nano_model());
   options.threads = 1'000'000;
   EXPECT_THAT(refusal(options), HasSubstr("threads is 1000000"));
-  options = options_for(nano->path());
+  options = options_for(nano_model());
   options.context_tokens = 65'537;
   EXPECT_THAT(refusal(options), HasSubstr("maximum is 65,536"));
 }
@@ -299,7 +206,7 @@ bool has_index_key(const kernels::PagedTiles& tiles, uint64_t entry) {
 
 // Entries really written: the cache starts as zeros, so a row that is not zero was stored.
 TEST(Engine, EveryEntryIsStoredAndNoMore) {
-  const auto checkpoint = arch::Checkpoint::open(nano->path());
+  const auto checkpoint = arch::Checkpoint::open(nano_model());
   const auto tokenizer = open_tokenizer(*checkpoint);
   const auto map = engram_map(*checkpoint, *tokenizer);
   for (const auto mode : {model::Mode::kFast, model::Mode::kExact, model::Mode::kNokvq}) {

@@ -148,6 +148,13 @@ void ModelRunner::finish(RunnerSequence& sequence) {
   if (ended.prefill.done() && options_.cache.snapshot_bytes > 0) keep_snapshot(ended);
 }
 
+CacheUse ModelRunner::cache_use() const {
+  const cache::CacheCounters now = cache_->counters();
+  return {.blocks_total = now.blocks_total,
+          .blocks_used = now.blocks_total - now.blocks_free,
+          .snapshots = now.snapshot_count};
+}
+
 void ModelRunner::idle() {
   cache_->drop_expired();
 #ifndef NDEBUG

@@ -84,14 +84,26 @@ class GenerationSink {
   virtual void on_end(const GenerationEnd& end) = 0;
 };
 
+// What the cache holds, as of the last end of a request.
+struct CacheUse {
+  uint64_t blocks_total = 0;
+  uint64_t blocks_used = 0;  // of them: live, or kept for later requests
+  uint64_t snapshots = 0;
+};
+
 // What an engine has done since it was opened. While anything runs, `steps` keeps rising.
 struct EngineCounters {
   uint64_t waiting = 0;  // requests in the queue
   uint64_t running = 0;
   uint64_t finished = 0;
   uint64_t steps = 0;             // forward passes
-  uint64_t prompt_tokens = 0;     // computed
+  uint64_t prompt_tokens = 0;     // prompt rows that ran, replayed ones included
   uint64_t generated_tokens = 0;  // sampled
+  // Of finished requests.
+  uint64_t cache_hits = 0;       // that began with cached tokens
+  uint64_t cached_tokens = 0;    // those tokens
+  uint64_t replayed_tokens = 0;  // of those, ran again
+  CacheUse cache;
 };
 
 }  // namespace thimble::engine

@@ -134,12 +134,21 @@ void Scheduler::run_to_end(PendingRequest pending) {
     sequence.accept(run_step(sequence.next_step(options_.prefill_chunk)));
     count(sequence, prompt_before, generated_before);
   }
-  {
-    const std::lock_guard lock(mutex_);
-    running_.reset();
-    ++counters_.finished;
-  }
   sequence.finish(runner_);
+  count_end(sequence.ending());
+  sequence.notify();
+}
+
+// Before the sink hears of it: who was told of an end finds it counted.
+void Scheduler::count_end(const GenerationEnd& end) {
+  const CacheUse use = runner_.cache_use();
+  const std::lock_guard lock(mutex_);
+  running_.reset();
+  ++counters_.finished;
+  if (end.cached_tokens > 0) ++counters_.cache_hits;
+  counters_.cached_tokens += end.cached_tokens;
+  counters_.replayed_tokens += end.replayed_tokens;
+  counters_.cache = use;
 }
 
 // No exception comes out of a module but for want of memory, and that ends one request only.

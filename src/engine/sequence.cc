@@ -165,6 +165,10 @@ void Sequence::finish(StepRunner& runner) {
                                     {"queue_us", end_.queue_us},
                                     {"prefill_us", end_.prefill_us},
                                     {"decode_us", end_.decode_us}});
+}
+
+void Sequence::notify() {
+  CHECK(over_ && state_ == nullptr);
   notify_end(pending_.id, *pending_.sink, end_);
 }
 

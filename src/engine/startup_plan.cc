@@ -105,6 +105,7 @@ std::string to_text(const StartupPlan& plan) {
   if (plan.weights_bytes > plan.memory.bytes) {
     text += "          less than the weights: they will be read from disk again and again\n";
   }
+  text += to_text(plan.replay);
   return text;
 }
 

@@ -10,6 +10,7 @@
 #include "arch/config.h"
 #include "base/result.h"
 #include "engine/memory.h"
+#include "engine/replay_costs.h"
 
 namespace thimble::engine {
 
@@ -31,6 +32,7 @@ struct StartupPlan {
   uint64_t context_tokens_model = 0;  // the model's maximum
   uint64_t sequence_bytes = 0;        // of a sequence that fills the context, whole blocks
   AvailableMemory memory;
+  ReplayCosts replay;  // of a typical hit; filled in by the engine
 
   bool clamped() const { return context_tokens < context_tokens_model; }
 };

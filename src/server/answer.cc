@@ -74,6 +74,7 @@ void Answer::shut_down() {
 
 engine::GenerationSink::Next Answer::on_token(const engine::GeneratedToken& token) {
   if (left_ || shutting_down_) return Next::kStop;
+  if (options_.remember) sampled_.push_back(token.token);
   Piece piece;
   const uint64_t reasoned = text_.reasoning_tokens();
   piece.text = text_.push(token.token);
@@ -93,7 +94,7 @@ engine::GenerationSink::Next Answer::on_token(const engine::GeneratedToken& toke
 }
 
 void Answer::on_end(const engine::GenerationEnd& end) {
-  Ending ending{end, text_.finish(), text_.reasoning_tokens()};
+  Ending ending{end, text_.finish(), text_.reasoning_tokens(), std::move(sampled_)};
   const std::lock_guard lock(mutex_);
   ending_ = std::move(ending);
   schedule();
@@ -147,7 +148,10 @@ void Answer::send(const std::string& event) {
   if (!exchange_->write(net::sse_event(event))) client_left();
 }
 
-void Answer::finish(const Ending& ending) {
+void Answer::finish(Ending& ending) {
+  if (options_.remember && ending.end.reason != engine::FinishReason::kError) {
+    options_.remember(std::move(ending.sampled));
+  }
   AnswerSummary summary{options_.request_id, options_.frame.id,      200, "", "",
                         ending.end,          ending.reasoning_tokens};
   const std::optional<ApiError> error = error_of(ending.end);
@@ -158,8 +162,10 @@ void Answer::finish(const Ending& ending) {
     send_error(*error);
   } else {
     summary.outcome = finish_reason_name(ending.end.reason);
-    const Usage usage{ending.end.prompt_tokens, ending.end.completion_tokens,
-                      ending.reasoning_tokens};
+    const engine::GenerationEnd& end = ending.end;
+    const Usage usage{end.prompt_tokens, end.completion_tokens, ending.reasoning_tokens,
+                      end.cached_tokens, end.replayed_tokens,   end.computed_tokens,
+                      end.exact};
     if (options_.delivery == Delivery::kStream) {
       finish_stream(ending, usage);
     } else {

@@ -34,6 +34,8 @@ struct AnswerOptions {
   bool with_logprobs = false;
   std::vector<net::HttpHeader> headers;  // of every response
   uint32_t heartbeat_ms = 5000;          // SSE comment while nothing else is sent
+  // Told what was sampled, before the client hears of the end; may be empty.
+  std::function<void(std::vector<int32_t>)> remember = {};
 };
 
 // For the log, when all is over.
@@ -73,6 +75,7 @@ class Answer : public engine::GenerationSink, public std::enable_shared_from_thi
     engine::GenerationEnd end;
     engine::TextDelta rest;
     uint64_t reasoning_tokens = 0;
+    std::vector<int32_t> sampled;
   };
 
   void cancel();
@@ -82,7 +85,7 @@ class Answer : public engine::GenerationSink, public std::enable_shared_from_thi
   void take(Piece piece);
   void flush(engine::TextDelta text);
   void send(const std::string& event);
-  void finish(const Ending& ending);
+  void finish(Ending& ending);
   std::optional<ApiError> error_of(const engine::GenerationEnd& end) const;
   void finish_stream(const Ending& ending, const Usage& usage);
   void finish_whole(const Ending& ending, const Usage& usage);
@@ -108,6 +111,7 @@ class Answer : public engine::GenerationSink, public std::enable_shared_from_thi
   // The engine's thread.
   engine::TextStream text_;
   uint64_t text_offset_ = 0;
+  std::vector<int32_t> sampled_;  // if they are to be remembered
 
   // The running task.
   bool first_ = true;

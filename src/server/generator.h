@@ -47,6 +47,11 @@ class Generator {
   struct Load {
     uint64_t running = 0;
     uint64_t waiting = 0;
+    // Of finished requests.
+    uint64_t cache_hits = 0;
+    uint64_t cached_tokens = 0;
+    uint64_t replayed_tokens = 0;
+    engine::CacheUse cache = {};
   };
   virtual Load load() const = 0;
 };

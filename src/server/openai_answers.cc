@@ -21,8 +21,14 @@ OrderedJson usage_json(const Usage& usage) {
   return {{"prompt_tokens", usage.prompt_tokens},
           {"completion_tokens", usage.completion_tokens},
           {"total_tokens", usage.prompt_tokens + usage.completion_tokens},
-          {"prompt_tokens_details", {{"cached_tokens", 0}}},
-          {"completion_tokens_details", {{"reasoning_tokens", usage.reasoning_tokens}}}};
+          {"prompt_cache_hit_tokens", usage.cached_tokens},
+          {"prompt_cache_miss_tokens", usage.prompt_tokens - usage.cached_tokens},
+          {"prompt_tokens_details", {{"cached_tokens", usage.cached_tokens}}},
+          {"completion_tokens_details", {{"reasoning_tokens", usage.reasoning_tokens}}},
+          {"thimble",
+           {{"replayed_tokens", usage.replayed_tokens},
+            {"computed_tokens", usage.computed_tokens},
+            {"exact", usage.exact}}}};
 }
 
 // A chunk around one choice, or none.

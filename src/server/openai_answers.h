@@ -35,6 +35,10 @@ struct Usage {
   uint64_t prompt_tokens = 0;
   uint64_t completion_tokens = 0;
   uint64_t reasoning_tokens = 0;
+  uint64_t cached_tokens = 0;    // of the prompt: the hit, replayed ones included
+  uint64_t replayed_tokens = 0;  // of those, ran again
+  uint64_t computed_tokens = 0;  // rows of the prompt that ran
+  bool exact = true;             // is every bit that of an uninterrupted run?
 };
 
 // A sampled token with its log-probabilities and the part of the answer it belongs to.

@@ -23,6 +23,7 @@ namespace thimble::server {
 
 inline constexpr size_t kStopStringsMax = 16;
 inline constexpr size_t kStopStringBytesMax = 4096;
+inline constexpr size_t kCacheSaltBytesMax = 1024;  // of each field that names a tenant
 inline constexpr uint32_t kChatTopLogprobsMax = 20;
 inline constexpr uint32_t kCompletionLogprobsMax = 5;
 inline constexpr float kDefaultTopP = 0.95F;
@@ -37,7 +38,10 @@ struct GenerationFields {
   std::vector<std::string> stop;
   std::optional<uint32_t> top_logprobs;  // empty: none; else so many alternatives a token
   engine::ControlTokens control = engine::ControlTokens::kHide;
-  bool ignore_eos = false;  // never end by itself; for measurements
+  bool ignore_eos = false;               // never end by itself; for measurements
+  std::optional<engine::Replay> replay;  // empty: the server's default
+  std::string cache_salt;                // tenant: cached prefixes are shared within one alone
+  bool reuse = true;                     // may the prompt begin with what is cached?
   bool stream = false;
   bool include_usage = false;  // a usage chunk at the end of the stream
 };

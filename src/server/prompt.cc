@@ -50,7 +50,7 @@ text::ReasoningEffort effort_of(const ReasoningFields& fields, const PromptDefau
 }  // namespace
 
 ApiResult<Prompt> chat_prompt(const ChatRequest& request, const ModelInfo& model,
-                              const PromptDefaults& defaults) {
+                              const PromptDefaults& defaults, TurnMemory& turns) {
   if (!model.chat_tokens) {
     ApiError error = api_error(model.chat_tokens.error());
     error.status = 400;
@@ -71,7 +71,12 @@ ApiResult<Prompt> chat_prompt(const ChatRequest& request, const ModelInfo& model
   }
   Prompt prompt;
   prompt.field = "messages";
-  prompt.ids = text::encode_prompt(*rendered, *model.tokenizer);
+  ChatTokens encoded = encode_chat(*rendered, *model.tokenizer, *model.chat_tokens,
+                                   request.common.cache_salt, &turns);
+  prompt.snapshot_points =
+      resume_points(*rendered, encoded, request.messages, options, *model.chat_tokens);
+  prompt.ids = std::move(encoded.ids);
+  prompt.open_turn = std::move(encoded.open);
   prompt.starts_in_reasoning = rendered->opens_in_reasoning;
   prompt.think_close = model.chat_tokens->think_close;
   return prompt;
@@ -110,6 +115,10 @@ ApiResult<engine::GenerationRequest> generation_request(const Prompt& prompt,
     (fields.ignore_eos ? out.masked_tokens : out.stop_tokens).push_back(*model.eos);
   }
   out.top_logprobs = fields.top_logprobs;
+  out.replay = fields.replay.value_or(defaults.replay);
+  out.cache_salt = fields.cache_salt;
+  out.reuse = fields.reuse;
+  out.snapshot_points = prompt.snapshot_points;
   return out;
 }
 

@@ -10,9 +10,11 @@
 #include <vector>
 
 #include "engine/request.h"
+#include "server/chat_tokens.h"
 #include "server/errors.h"
 #include "server/generator.h"
 #include "server/openai_types.h"
+#include "server/turn_memory.h"
 #include "text/chat_format.h"
 
 namespace thimble::server {
@@ -24,17 +26,21 @@ struct PromptDefaults {
   text::ChatEncoding encoding = text::ChatEncoding::kRecipe;
   uint32_t answer_tokens = 8192;     // without reasoning
   uint32_t thinking_tokens = 65536;  // with it
+  engine::Replay replay = engine::Replay::kAuto;
 };
 
 struct Prompt {
   std::vector<int32_t> ids;
-  bool starts_in_reasoning = false;    // it ends in <think>
-  std::optional<int32_t> think_close;  // set for chat: the id that ends reasoning
-  std::string field = "prompt";        // of the request: what errors about the prompt name
+  bool starts_in_reasoning = false;            // it ends in <think>
+  std::optional<int32_t> think_close;          // set for chat: the id that ends reasoning
+  std::string field = "prompt";                // of the request: what errors about the prompt name
+  std::vector<uint64_t> snapshot_points = {};  // lengths at which later requests will resume
+  std::optional<OpenTurn> open_turn = {};      // chat: what the answer continues
 };
 
+// Turns that `turns` knows are tokenised as they were sampled.
 ApiResult<Prompt> chat_prompt(const ChatRequest& request, const ModelInfo& model,
-                              const PromptDefaults& defaults);
+                              const PromptDefaults& defaults, TurnMemory& turns);
 
 // Text gets BOS in front unless it begins with it; ids are taken as they are.
 ApiResult<Prompt> completion_prompt(const CompletionRequest& request, const ModelInfo& model);

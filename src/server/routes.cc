@@ -76,6 +76,8 @@ void log_outcome(const AnswerSummary& summary) {
                              {"status", summary.status},
                              {"outcome", summary.outcome},
                              {"prompt_tokens", end.prompt_tokens},
+                             {"cached_tokens", end.cached_tokens},
+                             {"replayed_tokens", end.replayed_tokens},
                              {"completion_tokens", end.completion_tokens},
                              {"reasoning_tokens", summary.reasoning_tokens},
                              {"queue_ms", end.queue_us / 1000},
@@ -91,7 +93,8 @@ Routes::Routes(RouteOptions options, Generator& generator, std::shared_ptr<Worke
     : options_(std::move(options)),
       generator_(generator),
       pool_(std::move(pool)),
-      files_(options_.files) {}
+      files_(options_.files),
+      turns_(options_.turn_memory_bytes) {}
 
 Routes::~Routes() = default;
 
@@ -213,10 +216,17 @@ Routes::Reply Routes::health(const Call&) {
     down = shutting_down_;
   }
   const Generator::Load load = generator_.load();
-  net::HttpResponse response = json_response(
-      to_text({{"status", down ? "shutting down" : "ok"},
-               {"model", generator_.info().name},
-               {"requests", {{"running", load.running}, {"waiting", load.waiting}}}}));
+  net::HttpResponse response =
+      json_response(to_text({{"status", down ? "shutting down" : "ok"},
+                             {"model", generator_.info().name},
+                             {"requests", {{"running", load.running}, {"waiting", load.waiting}}},
+                             {"cache",
+                              {{"hits", load.cache_hits},
+                               {"cached_tokens", load.cached_tokens},
+                               {"replayed_tokens", load.replayed_tokens},
+                               {"blocks_used", load.cache.blocks_used},
+                               {"blocks_total", load.cache.blocks_total},
+                               {"snapshots", load.cache.snapshots}}}}));
   response.headers.push_back({"Cache-Control", "no-store"});
   if (down) response.status = 503;
   return response;
@@ -240,7 +250,7 @@ Routes::Reply Routes::tokenize(const Call& call) {
   const ModelInfo& info = generator_.info();
   std::vector<int32_t> ids;
   if (request.chat) {
-    ids = THIMBLE_TRY(chat_prompt(*request.chat, info, options_.defaults)).ids;
+    ids = THIMBLE_TRY(chat_prompt(*request.chat, info, options_.defaults, turns_)).ids;
   } else {
     ids = info.tokenizer->encode(request.text, request.added);
     if (request.add_special && info.bos) ids.insert(ids.begin(), *info.bos);
@@ -260,7 +270,8 @@ Routes::Reply Routes::detokenize(const Call& call) {
 Routes::Reply Routes::chat(const Call& call) {
   const ChatRequest request = THIMBLE_TRY(parse_chat_request(call.request.body));
   THIMBLE_TRY(check_model(request.common.model));
-  const Prompt prompt = THIMBLE_TRY(chat_prompt(request, generator_.info(), options_.defaults));
+  const Prompt prompt =
+      THIMBLE_TRY(chat_prompt(request, generator_.info(), options_.defaults, turns_));
   return generate(call, AnswerKind::kChat, request.common, prompt);
 }
 
@@ -289,6 +300,7 @@ Routes::Reply Routes::generate(const Call& call, AnswerKind kind, const Generati
   options.with_logprobs = fields.top_logprobs.has_value();
   options.headers = call.headers;
   options.heartbeat_ms = options_.heartbeat_ms;
+  options.remember = rememberer(prompt);
   auto answer = std::make_shared<Answer>(
       std::move(options), call.exchange, generator_, pool_,
       [this](const Answer* done, const AnswerSummary& summary) { finished(done, summary); });
@@ -302,6 +314,18 @@ Routes::Reply Routes::generate(const Call& call, AnswerKind kind, const Generati
   }
   answer->run(std::move(request));
   return std::nullopt;
+}
+
+// Keeps the turn that the answer continues, from its beginning, for when it comes back as text.
+std::function<void(std::vector<int32_t>)> Routes::rememberer(const Prompt& prompt) {
+  if (!prompt.open_turn) return {};
+  const auto begin = prompt.ids.begin() + static_cast<std::ptrdiff_t>(prompt.open_turn->begin);
+  return [this, place = prompt.open_turn->place,
+          turn = std::vector<int32_t>(begin, prompt.ids.end())](std::vector<int32_t> sampled) {
+    std::vector<int32_t> ids = turn;
+    ids.insert(ids.end(), sampled.begin(), sampled.end());
+    turns_.remember(place, std::move(ids));
+  };
 }
 
 void Routes::finished(const Answer* answer, const AnswerSummary& summary) {

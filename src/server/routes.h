@@ -25,6 +25,7 @@
 #include "server/origin.h"
 #include "server/prompt.h"
 #include "server/static_files.h"
+#include "server/turn_memory.h"
 #include "server/worker_pool.h"
 
 namespace thimble::server {
@@ -39,6 +40,7 @@ struct RouteOptions {
   std::string fingerprint = "thimble";
   std::vector<StaticFile> files;
   uint32_t heartbeat_ms = 5000;
+  uint64_t turn_memory_bytes = 64 << 20;  // of past answers' token ids
 };
 
 class Routes {
@@ -74,12 +76,14 @@ class Routes {
   Reply completion(const Call& call);
   Reply generate(const Call& call, AnswerKind kind, const GenerationFields& fields,
                  const Prompt& prompt);
+  std::function<void(std::vector<int32_t>)> rememberer(const Prompt& prompt);
   void finished(const Answer* answer, const AnswerSummary& summary);
 
   const RouteOptions options_;
   Generator& generator_;
   const std::shared_ptr<WorkerPool> pool_;
   const StaticFiles files_;
+  TurnMemory turns_;
   std::mutex mutex_;  // guards the rest
   bool shutting_down_ = false;
   std::unordered_map<const Answer*, std::weak_ptr<Answer>> answers_;

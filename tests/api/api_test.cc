@@ -45,6 +45,8 @@ void apply(const std::string& line, TestServerOptions& options) {
     defaults.effort = static_cast<int32_t>(number);
   } else if (name == "encoding") {
     defaults.encoding = *text::parse_chat_encoding(value);
+  } else if (name == "replay") {
+    defaults.replay = *engine::parse_replay(value);
   } else if (name == "answer_tokens") {
     defaults.answer_tokens = number;
   } else if (name == "allow_origin") {
@@ -82,6 +84,9 @@ class Runner {
     if (section.name == "says") {
       script_ = FakeScript{};
       script_.says = section.text;
+      server_->generator().set_script(script_);
+    } else if (section.name == "caches") {
+      script_.cached_tokens = std::stoull(section.text);
       server_->generator().set_script(script_);
     } else if (section.name == "fails") {
       const size_t space = section.text.find(' ');
@@ -165,6 +170,10 @@ class Runner {
                         {"seed", last.sampling.seed},
                         {"stop_tokens", last.stop_tokens},
                         {"masked_tokens", last.masked_tokens.size()},
+                        {"replay", engine::to_string(last.replay)},
+                        {"cache_salt", last.cache_salt},
+                        {"reuse", last.reuse},
+                        {"snapshot_points", last.snapshot_points},
                         {"top_logprobs", last.top_logprobs ? json(*last.top_logprobs) : json()}};
     EXPECT_EQ(mismatch(pattern, value), "");
   }

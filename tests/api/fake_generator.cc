@@ -58,7 +58,9 @@ Result<engine::RequestId> FakeGenerator::submit(engine::GenerationRequest reques
                       queue_requests_max_);
   }
   Job job{++last_id_, request, std::move(sink), script_, {}};
-  job.tokens = info_.tokenizer->encode(script_.says, text::AddedTokens::kMatch);
+  job.tokens = script_.samples.empty()
+                   ? info_.tokenizer->encode(script_.says, text::AddedTokens::kMatch)
+                   : script_.samples;
   requests_.push_back(std::move(request));
   queue_.push_back(std::move(job));
   wake_.notify_all();
@@ -102,6 +104,10 @@ bool FakeGenerator::wait_or_cancelled(const Job& job) {
 engine::GenerationEnd FakeGenerator::generate(const Job& job) {
   engine::GenerationEnd end;
   end.prompt_tokens = job.request.prompt.size();
+  end.cached_tokens = std::min<uint64_t>(job.script.cached_tokens, end.prompt_tokens - 1);
+  end.replayed_tokens = end.cached_tokens / 2;
+  end.computed_tokens = end.prompt_tokens - end.cached_tokens + end.replayed_tokens;
+  end.exact = end.cached_tokens == 0;
   for (uint64_t n = 0;; ++n) {
     if (wait_or_cancelled(job)) {
       end.reason = FinishReason::kCancelled;

@@ -17,9 +17,11 @@
 namespace thimble::server {
 
 struct FakeScript {
-  std::string says;             // encoded with control tokens active; then the end of sentence
-  bool endless = false;         // instead of ending, says it again
-  uint32_t token_delay_us = 0;  // before each token
+  std::string says;              // encoded with control tokens active; then the end of sentence
+  std::vector<int32_t> samples;  // instead, if not empty
+  uint64_t cached_tokens = 0;    // of each prompt, or all but one; half of them run again
+  bool endless = false;          // instead of ending, says it again
+  uint32_t token_delay_us = 0;   // before each token
   std::optional<uint64_t> fails_after;  // tokens; then FinishReason::kError
   std::string failure = "the fake was told to fail";
 };

@@ -35,6 +35,7 @@ class ModelRunner : public StepRunner {
   Result<void> run(std::span<const Step> steps) override;
   void finish(RunnerSequence& sequence) override;
   void idle() override;
+  CacheUse cache_use() const override;
 
   const cache::PagedCache& cache() const { return *cache_; }
 

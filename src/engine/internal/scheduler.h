@@ -48,6 +48,7 @@ class Scheduler {
   Result<void> run_step(const Step& step);
   bool running_was_cancelled();
   void end_dropped();
+  void count_end(const GenerationEnd& end);
   void count(const Sequence& sequence, uint64_t prompt_before, uint64_t generated_before);
 
   StepRunner& runner_;

@@ -46,8 +46,12 @@ class Sequence {
   // Ends the request. REQUIRES: not over().
   void end(FinishReason reason, std::optional<Error> error = std::nullopt);
 
-  // Gives the runner what may serve again, then sends on_end(), once. REQUIRES: over().
+  // Gives the runner what may serve again, and the memory back. REQUIRES: over().
   void finish(StepRunner& runner);
+  // Sends on_end(), once. REQUIRES: finish() was called.
+  void notify();
+
+  const GenerationEnd& ending() const { return end_; }
 
   bool over() const { return over_; }
   uint64_t prompt_tokens_done() const { return prompt_done_; }

@@ -14,6 +14,7 @@
 
 #include "base/result.h"
 #include "engine/replay.h"
+#include "engine/request.h"
 
 namespace thimble::engine {
 
@@ -69,6 +70,7 @@ class StepRunner {
   virtual void finish(RunnerSequence& sequence) { (void)sequence; }
   // Nothing runs: time for upkeep.
   virtual void idle() {}
+  virtual CacheUse cache_use() const { return {}; }
 };
 
 }  // namespace thimble::engine

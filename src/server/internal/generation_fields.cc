@@ -89,6 +89,29 @@ ApiResult<void> refuse_unless_empty(const Fields& fields, const char* name) {
   return not_yet(name, fmt::format("'{}' is not supported yet", name));
 }
 
+ApiResult<std::optional<engine::Replay>> read_replay(const Fields& fields) {
+  const auto name = THIMBLE_TRY(fields.string("replay"));
+  if (!name) return std::nullopt;
+  const auto replay = engine::parse_replay(*name);
+  if (!replay) return bad_field("replay", fmt::format("'replay': {}", replay.error().describe()));
+  return *replay;
+}
+
+// All that says whose request it is, each under its name, so that no two tenants come out alike.
+ApiResult<std::string> read_salt(const Fields& fields) {
+  std::string salt;
+  for (const char* name : {"cache_salt", "user_id", "user"}) {
+    const auto value = THIMBLE_TRY(fields.string(name));
+    if (!value || value->empty()) continue;
+    if (value->size() > kCacheSaltBytesMax) {
+      return bad_field(name, fmt::format("'{}' must have at most {} bytes, not {}", name,
+                                         kCacheSaltBytesMax, value->size()));
+    }
+    salt += fmt::format("{} {} {};", name, value->size(), *value);
+  }
+  return salt;
+}
+
 }  // namespace
 
 ApiResult<GenerationFields> read_generation_fields(const Fields& fields) {
@@ -101,6 +124,9 @@ ApiResult<GenerationFields> read_generation_fields(const Fields& fields) {
   const bool skip = THIMBLE_TRY(fields.boolean("skip_special_tokens")).value_or(true);
   out.control = skip ? engine::ControlTokens::kHide : engine::ControlTokens::kShow;
   out.ignore_eos = THIMBLE_TRY(fields.boolean("ignore_eos")).value_or(false);
+  out.replay = THIMBLE_TRY(read_replay(fields));
+  out.cache_salt = THIMBLE_TRY(read_salt(fields));
+  out.reuse = THIMBLE_TRY(fields.boolean("cache_prompt")).value_or(true);
   out.stream = THIMBLE_TRY(fields.boolean("stream")).value_or(false);
   if (const auto options = THIMBLE_TRY(fields.object("stream_options"))) {
     if (!out.stream) {
