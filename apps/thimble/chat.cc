@@ -17,6 +17,7 @@
 #include "base/env.h"
 #include "base/random.h"
 #include "base/terminal.h"
+#include "server/chat_tokens.h"
 
 namespace thimble::app {
 namespace {
@@ -24,6 +25,8 @@ namespace {
 // Longest answers unless --max-tokens says otherwise: chat-format spec section 10.
 constexpr uint32_t kUsualTokens = 8192;
 constexpr uint32_t kUsualTokensThinking = 65'536;
+
+constexpr uint64_t kAnswersBytes = 64 << 20;  // token ids of past answers
 
 constexpr std::string_view kHelp =
     "/help             this list\n"
@@ -39,6 +42,7 @@ struct ChatCommandFlags {
   EngineFlags engine;
   SamplingFlags sampling;
   ChatFlags chat;
+  CacheFlags cache;
 };
 
 // Where notes to a person go: shown on a terminal, and where the flags ask for all.
@@ -71,7 +75,8 @@ class Session {
   void note(std::string_view text) const;
 
  private:
-  Result<engine::GenerationRequest> request(engine::TextStreamOptions& reading) const;
+  Result<engine::GenerationRequest> request(engine::TextStreamOptions& reading);
+  void remember(std::vector<int32_t> sampled);
 
   const ChatCommandFlags& flags_;
   engine::Engine& engine_;
@@ -81,6 +86,8 @@ class Session {
   std::string system_;
   std::vector<text::ChatMessage> turns_;
   uint64_t seed_;  // of the next answer
+  server::TurnMemory past_answers_{kAnswersBytes};
+  std::optional<server::OpenTurn> open_turn_;  // of the request being answered
 };
 
 void Session::note(std::string_view text) const {
@@ -88,7 +95,8 @@ void Session::note(std::string_view text) const {
   fmt::print(stderr, "{}\n", base::styled(base::Stream::kErr, base::Style::kDim, text));
 }
 
-Result<engine::GenerationRequest> Session::request(engine::TextStreamOptions& reading) const {
+// Like the server: past answers keep the tokens they were sampled as.
+Result<engine::GenerationRequest> Session::request(engine::TextStreamOptions& reading) {
   std::vector<text::ChatMessage> messages;
   if (!system_.empty()) messages.push_back(text::make_message(text::Role::kSystem, system_));
   messages.insert(messages.end(), turns_.begin(), turns_.end());
@@ -97,11 +105,20 @@ Result<engine::GenerationRequest> Session::request(engine::TextStreamOptions& re
   reading.think_close = tokens_.think_close;
   engine::GenerationRequest request = make_request(flags_.sampling, seed_);
   request.sampling.seed = seed_;
-  request.prompt = text::encode_prompt(prompt, *engine_.tokenizer());
+  const auto encoded =
+      server::encode_chat(prompt, *engine_.tokenizer(), tokens_, "", &past_answers_);
+  request.prompt = encoded.ids;
+  request.snapshot_points = server::resume_points(prompt, encoded, messages, options_, tokens_);
+  open_turn_ = encoded.open;
   request.stop_tokens = {tokens_.eos};
+  request.replay = replay(flags_.cache);
   const uint32_t usual = options_.effort.thinking ? kUsualTokensThinking : kUsualTokens;
   THIMBLE_TRY(limit_answer(request, flags_.sampling, usual, engine_.context_tokens()));
   return request;
+}
+
+void Session::remember(std::vector<int32_t> sampled) {
+  if (open_turn_) past_answers_.remember(open_turn_->place, std::move(sampled));
 }
 
 Result<ConsoleAnswer> Session::answer(const std::string& message) {
@@ -116,6 +133,7 @@ Result<ConsoleAnswer> Session::answer(const std::string& message) {
     return answer;
   }
   ++seed_;
+  remember(answer->sampled);
   // What was shown is what was said, an interrupted answer too.
   turns_.push_back(text::make_message(text::Role::kAssistant, answer->content, answer->reasoning));
   return answer;
@@ -211,7 +229,7 @@ Result<int> converse(LineEditor& editor, const ChatCommandFlags& flags, Session&
 
 Result<int> run_chat(const ChatCommandFlags& flags) {
   const auto options = THIMBLE_TRY(chat_options(flags.chat));
-  const auto engine = THIMBLE_TRY(open_engine(flags.engine));
+  const auto engine = THIMBLE_TRY(open_engine(flags.engine, flags.cache));
   const auto tokens = THIMBLE_TRY(base::in(engine->chat_tokens(), flags.engine.model.string()));
   LineEditor editor(Path(base::env_home()) / "chat_history");
   const bool shown = editor.interactive() || flags.engine.verbose;
@@ -225,6 +243,7 @@ Result<int> run_chat(const ChatCommandFlags& flags) {
 Result<void> check(const ChatCommandFlags& flags) {
   THIMBLE_TRY(check(flags.engine));
   THIMBLE_TRY(check(flags.sampling));
+  THIMBLE_TRY(check(flags.cache));
   return check(flags.chat);
 }
 
@@ -232,6 +251,7 @@ void describe(ChatCommandFlags& flags, Options& options) {
   describe(flags.engine, options);
   describe(flags.sampling, options);
   describe(flags.chat, options);
+  describe(flags.cache, options);
 }
 
 }  // namespace

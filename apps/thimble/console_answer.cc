@@ -29,6 +29,7 @@ class Handover : public engine::GenerationSink {
 
   Next on_token(const engine::GeneratedToken& token) override {
     const std::lock_guard lock(mutex_);
+    sampled_.push_back(token.token);
     add(stream_.push(token.token));
     return stream_.stopped() ? Next::kStop : Next::kContinue;
   }
@@ -50,6 +51,7 @@ class Handover : public engine::GenerationSink {
 
   // REQUIRES: take() was true.
   const engine::GenerationEnd& end() const { return *end_; }
+  std::vector<int32_t> sampled() const { return sampled_; }
 
  private:
   void add(const engine::TextDelta& delta) {
@@ -62,6 +64,7 @@ class Handover : public engine::GenerationSink {
   std::condition_variable changed_;
   engine::TextStream stream_;
   engine::TextDelta waiting_;
+  std::vector<int32_t> sampled_;
   std::optional<engine::GenerationEnd> end_;
 };
 
@@ -130,6 +133,7 @@ Result<ConsoleAnswer> run_on_console(engine::Engine& engine, engine::GenerationR
   }
   if (answer.content.empty() && !answer.reasoning.empty()) std::fputs("\n", stderr);
   answer.end = handover->end();
+  answer.sampled = handover->sampled();
   if (answer.end.error) return tl::unexpected(*answer.end.error);
   if (std::ferror(stdout) != 0) {
     return base::fail(ErrorCode::kIo, "the answer could not be written to standard output");
@@ -147,8 +151,10 @@ std::string summary(const ConsoleAnswer& answer) {
       decoded > 0 && decode > 0
           ? fmt::format(" ({:.1f} a second)", static_cast<double>(decoded) / decode)
           : std::string();
-  return fmt::format("{} prompt tokens in {:.2f} s, {} generated in {:.2f} s{}, {}",
-                     end.prompt_tokens, prefill, end.completion_tokens, decode, speed,
+  const std::string cached =
+      end.cached_tokens > 0 ? fmt::format(" ({} cached)", end.cached_tokens) : std::string();
+  return fmt::format("{} prompt tokens{} in {:.2f} s, {} generated in {:.2f} s{}, {}",
+                     end.prompt_tokens, cached, prefill, end.completion_tokens, decode, speed,
                      reason_text(answer));
 }
 

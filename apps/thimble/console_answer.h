@@ -6,6 +6,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "engine/engine.h"
@@ -17,6 +18,7 @@ namespace thimble::app {
 struct ConsoleAnswer {
   std::string reasoning;
   std::string content;
+  std::vector<int32_t> sampled;  // as it was sampled, what has no text included
   engine::GenerationEnd end;
   int signal = 0;  // what interrupted it; 0: nothing
 };
@@ -25,7 +27,8 @@ struct ConsoleAnswer {
 Result<ConsoleAnswer> run_on_console(engine::Engine& engine, engine::GenerationRequest request,
                                      engine::TextStreamOptions options);
 
-// "5 prompt tokens in 0.02 s, 40 generated in 0.61 s (65.6 a second), ended by the model"
+// "5 prompt tokens (4 cached) in 0.02 s, 40 generated in 0.61 s (65.6 a second), ended by the
+// model"
 std::string summary(const ConsoleAnswer& answer);
 
 }  // namespace thimble::app

@@ -77,7 +77,9 @@ Result<void> check(const GenerateFlags& flags) {
 }
 
 Result<int> run_generate(const GenerateFlags& flags) {
-  const auto engine = THIMBLE_TRY(open_engine(flags.engine));
+  CacheFlags cache;
+  cache.snapshot_memory = "0";  // nobody comes back
+  const auto engine = THIMBLE_TRY(open_engine(flags.engine, cache));
   Prompt prompt = flags.prompt ? raw_prompt(*flags.prompt, *engine->tokenizer())
                                : THIMBLE_TRY(chat_prompt(*flags.turn, flags.chat, *engine));
   engine::GenerationRequest request = make_request(flags.sampling, kUsualSeed);

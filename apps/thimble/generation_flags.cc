@@ -25,7 +25,8 @@ Result<void> check(const EngineFlags& flags) {
   return check_range("--threads", flags.threads, 0, engine::kThreadsMax);
 }
 
-Result<std::unique_ptr<engine::Engine>> open_engine(const EngineFlags& flags) {
+Result<std::unique_ptr<engine::Engine>> open_engine(const EngineFlags& flags,
+                                                    const CacheFlags& cache) {
   engine::EngineOptions options;
   options.model_dir = flags.model;
   options.mode = flags.mode == "exact"   ? model::Mode::kExact
@@ -33,6 +34,7 @@ Result<std::unique_ptr<engine::Engine>> open_engine(const EngineFlags& flags) {
                                          : model::Mode::kFast;
   options.threads = flags.threads;
   options.context_tokens = flags.context;
+  apply(cache, options);
   auto engine = THIMBLE_TRY(engine::Engine::open(options));
   if (engine->tokenizer() == nullptr) {
     return base::fail(ErrorCode::kNotFound, "{} has no tokenizer.json: it knows no text",

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "apps/thimble/cache_flags.h"
 #include "apps/thimble/options.h"
 #include "base/file.h"
 #include "base/result.h"
@@ -29,7 +30,8 @@ Result<void> check(const EngineFlags& flags);
 
 // Opens the model; it must have a tokenizer. Prints the plan of bytes when the flags or a terminal
 // on standard error ask for it.
-Result<std::unique_ptr<engine::Engine>> open_engine(const EngineFlags& flags);
+Result<std::unique_ptr<engine::Engine>> open_engine(const EngineFlags& flags,
+                                                    const CacheFlags& cache);
 
 // Is standard error for a person's eyes, or did the flags ask for all of it?
 bool wants_notes(const EngineFlags& flags);

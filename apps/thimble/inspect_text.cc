@@ -5,6 +5,7 @@
 #include "arch/layer_plan.h"
 #include "base/bytes.h"
 #include "base/terminal.h"
+#include "engine/replay_costs.h"
 
 namespace thimble::app {
 namespace {
@@ -189,12 +190,31 @@ std::string verdict_text(const arch::CheckpointReport& report) {
   return out;
 }
 
+// What a prompt costs after a hit, in layer-tokens; `serve` adds this machine's times.
+std::string replay_text(const arch::Config& config) {
+  const auto costs =
+      engine::typical_replay_costs(arch::make_layer_plan(config), config.max_position_embeddings);
+  if (costs.hit == 0) return "";
+  std::string out = heading("replay");
+  out +=
+      line("layer-tokens for", fmt::format("{} cached tokens and {} new ones",
+                                           with_commas(costs.hit), with_commas(costs.new_tokens)));
+  const std::pair<const char*, uint64_t> routes[] = {{"from a snapshot", costs.snapshot},
+                                                     {"exact", costs.exact},
+                                                     {"auto", costs.automatic},
+                                                     {"bounded", costs.bounded},
+                                                     {"without the hit", costs.cold}};
+  for (const auto& [name, cost] : routes) out += line(name, with_commas(cost));
+  return out;
+}
+
 }  // namespace
 
 std::string inspection_text(const Inspection& inspection) {
   std::string out = config_text(inspection);
   out += layers_text(inspection.config);
   out += cache_text(inspection.config);
+  out += replay_text(inspection.config);
   out += tensors_text(inspection);
   if (inspection.files) out += verdict_text(*inspection.files);
   return out;

@@ -12,6 +12,7 @@
 #include "engine/engine.h"
 #include "engine/forced_run.h"
 #include "engine/model_files.h"
+#include "engine/resumed_run.h"
 #include "model/reference.h"
 
 namespace thimble::app {
@@ -26,6 +27,8 @@ struct LogitsFlags {
   std::optional<uint64_t> chunk;
   std::optional<uint64_t> decode_from;
   std::string compat = "none";
+  std::optional<std::string> replay;
+  uint64_t hit = 0;
   uint32_t threads = 0;
 };
 
@@ -74,6 +77,11 @@ Result<void> check_flags(const LogitsFlags& flags) {
     return base::fail(ErrorCode::kInvalidArgument,
                       "--chunk cuts the engine's prefill; the reference takes the prompt whole");
   }
+  if (flags.replay) THIMBLE_TRY(base::in(engine::parse_replay(*flags.replay), "--replay"));
+  if (flags.impl == "reference" && (flags.replay || flags.hit > 0)) {
+    return base::fail(ErrorCode::kInvalidArgument,
+                      "--replay and --hit are about the engine's cache; the reference has none");
+  }
   if (flags.chunk == 0) {
     return base::fail(ErrorCode::kInvalidArgument, "--chunk is 0, expected at least 1");
   }
@@ -120,7 +128,9 @@ Result<std::vector<float>> run_engine(const LogitsFlags& flags, const arch::Chec
   options.token_map = token_map;
   const auto model = THIMBLE_TRY(model::Model::create(checkpoint, options));
   base::ThreadPool pool(flags.threads);
-  return engine::run_forced(*model, ids, cuts(flags, engine::Cuts{}.chunk), pool, trace);
+  const engine::Replay replay = engine::parse_replay(flags.replay.value_or("auto")).value();
+  const engine::Resumption how{flags.hit, replay, cuts(flags, engine::Cuts{}.chunk)};
+  return engine::run_resumed(*model, ids, how, pool, trace);
 }
 
 Result<std::vector<float>> run_reference(const LogitsFlags& flags,
@@ -153,6 +163,13 @@ Result<int> run_logits(const LogitsFlags& flags) {
   const auto checkpoint = THIMBLE_TRY(arch::Checkpoint::open(flags.model));
   const auto tokenizer = THIMBLE_TRY(engine::open_tokenizer(checkpoint));
   const auto token_map = THIMBLE_TRY(engine::engram_map(checkpoint, tokenizer));
+  if (flags.hit >= ids.size()) {
+    return base::fail(
+        ErrorCode::kInvalidArgument,
+        "--hit {} leaves nothing to run: the prompt has {}, and a hit at most all but "
+        "one",
+        flags.hit, base::counted(ids.size(), "token", "tokens"));
+  }
   note_idle_compat(flags, ids.size());
   DecisionRecorder recorder(checkpoint.config(), ids.size());
   const auto run = flags.impl == "engine" ? run_engine : run_reference;
@@ -180,8 +197,12 @@ Command logits_command() {
       "Teacher forcing, for comparison with other engines and with our own reference. Writes "
       "safetensors: logits F32 [N, vocab], and the decisions on the way: topk.L and "
       "expert_ids.layers.L I32, candidates.L U8 (absent where the model has no such layer). The "
-      "rows "
-      "do not depend on --chunk, --decode-from or --threads.";
+      "rows do not depend on --chunk, --decode-from or --threads. With --hit H the first H tokens "
+      "come from the cache, where a run of their own put them; their rows are that run's. Windows "
+      "are then rebuilt as --replay says (docs/replay.md): exact computes all rows; bounded, and "
+      "auto where little text follows the hit, compute those of the last window, and the others "
+      "are NaN in logits and, in layers that did not run them, -1 in the I32 tables and 0 in the "
+      "U8 ones.";
   command.examples = {
       {"thimble logits --model DIR --ids ids.txt --out out.safetensors", "the engine, exact"},
       {"thimble logits --model DIR --ids ids.txt --out out.safetensors --impl reference --mode "
@@ -190,6 +211,8 @@ Command logits_command() {
       {"thimble logits --model DIR --ids ids.txt --out out.safetensors --chunk 64 --decode-from "
        "100",
        "the same rows"},
+      {"thimble logits --model DIR --ids ids.txt --out out.safetensors --hit 500 --replay bounded",
+       "after a cache hit"},
   };
   command.describe = [flags](Options& options) {
     options.add("--model", flags->model, "model directory in the released layout", Need::kRequired);
@@ -204,6 +227,10 @@ Command logits_command() {
     options.choice("--compat", flags->compat, {"none", "stale-index-keys"},
                    "stale-index-keys: score as the published decode loop does, "
                    "on steps of one token");
+    options.add("--hit", flags->hit, "so many tokens come from the cache");
+    options.add("--replay", flags->replay,
+                "how windows are rebuilt after it: auto (unless given), exact or bounded; without "
+                "--hit, bounded cuts the decoder to the last window");
     options.add("--threads", flags->threads, "compute threads; 0: one per CPU");
   };
   command.check = [flags] { return check_flags(*flags); };

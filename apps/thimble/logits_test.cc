@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "apps/thimble/commands.h"
 #include "tests/golden/golden.h"
 
@@ -15,8 +17,13 @@ using ::testing::Not;
 
 constexpr uint64_t kTokens = 20;
 
-// Runs the command over kTokens ids and gives back what it said; its rows go to `out`.
-std::string logits(const Path& out, std::vector<std::string> more) {
+struct Said {
+  int status = 0;
+  std::string text;
+};
+
+// Runs the command over kTokens ids; its rows go to `out`.
+Said run_logits_command(const Path& out, std::vector<std::string> more) {
   const base::TempDir dir;
   std::string ids;
   for (uint64_t id = 3; id < 3 + kTokens; ++id) ids += fmt::format("{} ", id);
@@ -33,8 +40,14 @@ std::string logits(const Path& out, std::vector<std::string> more) {
   const int status =
       run_command_line(static_cast<int>(argv.size()), argv.data(), {logits_command()});
   std::string said = ::testing::internal::GetCapturedStderr();
-  EXPECT_EQ(status, kExitDone) << said;
-  return said;
+  return {status, said};
+}
+
+// The same where it must work; what it said.
+std::string logits(const Path& out, std::vector<std::string> more) {
+  Said said = run_logits_command(out, std::move(more));
+  EXPECT_EQ(said.status, kExitDone) << said.text;
+  return said.text;
 }
 
 TEST(Logits, SameRowsHoweverCut) {
@@ -48,6 +61,48 @@ TEST(Logits, SameRowsHoweverCut) {
   EXPECT_EQ(arch::SafetensorsFile::open(dir.path() / "out.safetensors")->get("logits")->shape,
             (std::vector<uint64_t>{kTokens, 256}));
   EXPECT_EQ(rows({"--chunk", "3", "--decode-from", "11"}), whole);
+}
+
+constexpr uint32_t kWindow = 8;
+
+// Exact, a hit changes no byte of the file, decisions included; bounded, rows of the last window
+// are there and what the first run wrote below the hit stays.
+TEST(Logits, RowsAfterAHitAreThoseOfThePolicy) {
+  const base::TempDir dir;
+  const Path out = dir.path() / "out.safetensors";
+  const auto rows = [&](std::vector<std::string> more) {
+    logits(out, std::move(more));
+    return *base::read_file(out);
+  };
+  const std::string whole = rows({});
+  EXPECT_EQ(rows({"--replay", "auto"}), whole);
+  for (const char* hit : {"1", "7", "8", "9", "19"}) {
+    EXPECT_EQ(rows({"--hit", hit, "--replay", "exact"}), whole) << hit;
+    EXPECT_EQ(rows({"--hit", hit, "--replay", "exact", "--chunk", "2"}), whole) << hit;
+  }
+  EXPECT_EQ(rows({"--hit", "5", "--replay", "exact", "--decode-from", "9"}), whole);
+  EXPECT_NE(rows({"--replay", "bounded"}), whole);
+  for (const uint64_t hit : {uint64_t{0}, uint64_t{9}}) {
+    rows({"--hit", std::to_string(hit), "--replay", "bounded"});
+    const auto file = arch::SafetensorsFile::open(out);
+    const auto tensor = *file->get("logits");
+    const auto values = tensor.as<float>();
+    for (uint64_t row = 0; row < kTokens; ++row) {
+      const bool computed = row < hit || row >= kTokens - kWindow;
+      EXPECT_EQ(std::isnan(values[row * tensor.shape[1]]), !computed) << "row " << row;
+    }
+  }
+}
+
+TEST(Logits, RefusesHitsThatMakeNoSense) {
+  const base::TempDir dir;
+  const auto status = [&](std::vector<std::string> more) {
+    return run_logits_command(dir.path() / "out", std::move(more)).status;
+  };
+  EXPECT_EQ(status({"--hit", "20"}), kExitFailed);  // nothing left to run
+  EXPECT_EQ(status({"--replay", "fast"}), kExitUsage);
+  EXPECT_EQ(status({"--hit", "3", "--impl", "reference"}), kExitUsage);
+  EXPECT_EQ(status({"--hit", "19"}), kExitDone);
 }
 
 // The published slip is one of steps of one token; who asks for it without any hears of it.

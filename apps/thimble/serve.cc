@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "apps/thimble/cache_flags.h"
 #include "apps/thimble/commands.h"
 #include "apps/thimble/interrupts.h"
 #include "base/log.h"
@@ -40,6 +41,7 @@ struct ServeFlags {
   std::string effort = "high";
   std::string chat_encoding = "recipe";
   std::optional<uint32_t> max_tokens_default;
+  CacheFlags cache;
 };
 
 Result<std::string> api_key(const ServeFlags& flags) {
@@ -81,6 +83,7 @@ Result<server::RouteOptions> route_options(const ServeFlags& flags) {
   defaults.thinking = flags.reasoning == "on" && effort.thinking;
   defaults.effort = effort.budget;
   defaults.encoding = THIMBLE_TRY(text::parse_chat_encoding(flags.chat_encoding));
+  defaults.replay = replay(flags.cache);
   if (flags.max_tokens_default) {
     defaults.answer_tokens = *flags.max_tokens_default;
     defaults.thinking_tokens = *flags.max_tokens_default;
@@ -100,7 +103,7 @@ Result<void> check(const ServeFlags& flags) {
   THIMBLE_TRY(
       check_range("--max-tokens-default", flags.max_tokens_default.value_or(1), 1, UINT32_MAX));
   THIMBLE_TRY(base::in(text::parse_effort(flags.effort), "--effort"));
-  return {};
+  return check(flags.cache);
 }
 
 Result<std::unique_ptr<server::ApiServer>> listen(const ServeFlags& flags) {
@@ -120,6 +123,8 @@ Result<std::unique_ptr<engine::Engine>> open_engine(const ServeFlags& flags) {
   options.threads = flags.threads;
   options.queue_requests_max = flags.queue;
   options.context_tokens = flags.context;
+  options.measures_replay = true;
+  apply(flags.cache, options);
   auto engine = THIMBLE_TRY(engine::Engine::open(options));
   if (engine->tokenizer() == nullptr) {
     return base::fail(ErrorCode::kNotFound, "{} has no tokenizer.json, so it can answer nobody",
@@ -199,6 +204,7 @@ void describe(ServeFlags& flags, Options& options) {
                  "how conversations become prompts");
   options.add("--max-tokens-default", flags.max_tokens_default,
               "for requests that do not say (8192, with reasoning 65536, or what fits)");
+  describe(flags.cache, options);
 }
 
 }  // namespace

@@ -86,7 +86,8 @@ class Runner {
       script_.says = section.text;
       server_->generator().set_script(script_);
     } else if (section.name == "caches") {
-      script_.cached_tokens = std::stoull(section.text);
+      const std::string& n = section.text;
+      std::from_chars(n.data(), n.data() + n.size(), script_.cached_tokens);
       server_->generator().set_script(script_);
     } else if (section.name == "fails") {
       const size_t space = section.text.find(' ');

@@ -1,7 +1,7 @@
 // Aim: what a prompt shares with an earlier one is not computed again, the answer is the same, and
-// usage says so; known failures F02 to F05 of other engines, through the API. Method: OpenAI's client
-// against the real binary with a random model (window 64, pairs of 2, blocks of 128): each answer is
-// compared with one that reuses nothing.
+// usage says so; failures that other engines had at the edges of hits. Method: OpenAI's client
+// against the real binary with a random model (window 64, pairs of 2, blocks of 128): each answer
+// is compared with one that reuses nothing.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import OpenAI from 'openai';
@@ -58,7 +58,7 @@ async function checked(prompt, fields = {}) {
   return answer;
 }
 
-test('F02: every prompt length, twice', async () => {
+test('every prompt length, twice', async () => {
   for (let length = 1; length <= 300; ++length) {
     const edge = length < 4 || [62, 63, 64, 65, 66, 126, 127, 128, 129, 130, 255, 256, 257]
       .includes(length);
@@ -69,7 +69,7 @@ test('F02: every prompt length, twice', async () => {
   }
 });
 
-test('F03: short prompts hit too', async () => {
+test('short prompts hit too', async () => {
   for (const length of [100, 500, 2000]) {
     const prompt = ids(length, length);
     assert.equal((await complete(prompt)).cached, 0);
@@ -77,7 +77,7 @@ test('F03: short prompts hit too', async () => {
   }
 });
 
-test('F04: an odd prefix is continued from anywhere', async () => {
+test('an odd prefix is continued from anywhere', async () => {
   const recorded = ids(301, 4);
   await complete(recorded);
   for (const back of [0, 1, 2, 3, 128, 129]) {
@@ -87,9 +87,9 @@ test('F04: an odd prefix is continued from anywhere', async () => {
   }
 });
 
-test('F05: hits no longer than the window', async () => {
+test('hits no longer than the window', async () => {
   for (let hit = 1; hit <= 130; hit += hit < 12 || (hit > 60 && hit < 67) || hit > 126 ? 1 : 11) {
-    const tenant = { cache_salt: `F05 ${hit}` };
+    const tenant = { cache_salt: `tenant ${hit}` };
     await complete(ids(hit, 9), tenant);
     const { cached } = await checked([...ids(hit, 9), ...ids(7, 55)], tenant);
     assert.ok(cached >= hit, `${cached} of ${hit}`);
@@ -176,7 +176,8 @@ test('health counts, and the start tells what policies cost', async () => {
 
 test('unusable flags and fields are refused by name', async () => {
   for (const [flag, value, says] of [['--kv-memory', '8G', /--kv-memory: "8G" is no number/],
-    ['--snapshot-memory', '-1', /--snapshot-memory/], ['--snapshot-ttl', '0', /--snapshot-ttl is 0/],
+    ['--snapshot-memory', '-1', /--snapshot-memory/],
+    ['--snapshot-ttl', '0', /--snapshot-ttl is 0/],
     ['--replay', 'fast', /auto, exact, bounded/], ['--kv-memory', '1', /memory has .*kv|fit/s]]) {
     await assert.rejects(Server.start(flag, value), says);
   }

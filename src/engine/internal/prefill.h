@@ -3,7 +3,7 @@
 // A prompt is run in segments, each ending where a snapshot will be taken or the prompt ends, so
 // that windows are whole there. Every segment has one row plan (arch/row_plan.h); from the second
 // on it continues the windows of the one before. Pure decisions, no bytes: tests make them by hand.
-// Source: design.md promise 4 as told in docs/replay.md.
+// Source: docs/replay.md.
 #pragma once
 
 #include <cstdint>
