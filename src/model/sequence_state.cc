@@ -36,6 +36,7 @@ class Reader {
   bool floats(uint64_t count, std::vector<float>& values) {
     if (left_.size() / sizeof(float) < count) return false;
     values.resize(count);
+    if (count == 0) return true;
     std::memcpy(values.data(), left_.data(), count * sizeof(float));
     left_ = left_.subspan(count * sizeof(float));
     return true;
