@@ -29,13 +29,15 @@ struct Example {
 
 struct Command {
   std::string name;
-  std::string summary;                     // one line for `thimble --help`
-  std::string details;                     // a paragraph for `thimble NAME --help`
-  std::vector<Example> examples;           // the first one is shown in `thimble --help` too
-  std::function<void(Options&)> describe;  // names the flags
+  std::string summary;                          // one line for `thimble --help`
+  std::string details;                          // a paragraph for `thimble NAME --help`
+  std::vector<Example> examples;                // the first one is shown in `thimble --help` too
+  std::function<void(Options&)> describe = {};  // names the flags
   // Values that no file could make right; an error is printed and gives 2. May be empty.
   std::function<Result<void>()> check = {};
-  std::function<Result<int>()> run;  // exit status; an error is printed and gives 1
+  std::function<Result<int>()> run = {};  // exit status; an error is printed and gives 1
+  // A command may be a group instead: it has these and neither flags nor `run`.
+  std::vector<Command> subcommands = {};
 };
 
 Command inspect_command();
@@ -44,6 +46,7 @@ Command logits_command();
 Command generate_command();
 Command chat_command();
 Command serve_command();
+Command eval_command();
 
 // Parses the command line, runs one command, prints its error: all of main() but the list.
 int run_command_line(int argc, char** argv, const std::vector<Command>& commands);

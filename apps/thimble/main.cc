@@ -30,5 +30,6 @@ int main(int argc, char** argv) {
                                             thimble::app::generate_command(),
                                             thimble::app::chat_command(),
                                             thimble::app::serve_command(),
+                                            thimble::app::eval_command(),
                                         });
 }

@@ -180,14 +180,31 @@ class OverviewFormatter : public CLI::Formatter {
   }
 };
 
-void add_command(CLI::App& app, const Command& command, const Command*& chosen) {
+// What the command line chose: a command by its whole name, or a group that was named alone.
+struct Choice {
+  const Command* command = nullptr;
+  std::string name;
+  CLI::App* group = nullptr;
+};
+
+void add_command(CLI::App& app, const Command& command, const std::string& above, Choice& choice) {
   CLI::App* sub = app.add_subcommand(command.name);
   sub->description(command.summary + "\n\n" + wrapped(command.details));
   sub->footer(examples_text(command.examples));
+  const std::string name = above + command.name;
+  if (!command.subcommands.empty()) {
+    sub->require_subcommand(0, 1);
+    sub->callback([&choice, sub] { choice.group = sub; });
+    for (const Command& below : command.subcommands) add_command(*sub, below, name + " ", choice);
+    return;
+  }
   Options::Impl impl{*sub};
   Options options(impl);
   command.describe(options);
-  sub->callback([&chosen, &command] { chosen = &command; });
+  sub->callback([&choice, &command, name] {
+    choice.command = &command;
+    choice.name = name;
+  });
 }
 
 std::string overview(const std::vector<Command>& commands) {
@@ -197,8 +214,8 @@ std::string overview(const std::vector<Command>& commands) {
   }
   return examples_text(firsts) +
          "\n\n"
-         "Exit status: 0 done; 1 it failed, or `inspect` found a mismatch; 2 the command line\n"
-         "makes no sense; 130 ended by Ctrl-C.\n\n"
+         "Exit status: 0 done; 1 it failed, `inspect` found a mismatch, or `eval` a route that\n"
+         "should be exact and is not; 2 the command line makes no sense; 130 ended by Ctrl-C.\n\n"
          "`thimble COMMAND --help` explains a command.";
 }
 
@@ -209,16 +226,17 @@ void report(const Error& error, std::string_view command) {
       error.describe());
 }
 
-int run_command(const Command& command) {
+int run_command(const Choice& choice) {
+  const Command& command = *choice.command;
   if (command.check) {
     if (const auto sensible = command.check(); !sensible) {
-      report(sensible.error(), command.name);
+      report(sensible.error(), choice.name);
       return kExitUsage;
     }
   }
   const Result<int> status = command.run();
   if (status) return *status;
-  report(status.error(), command.name);
+  report(status.error(), choice.name);
   return kExitFailed;
 }
 
@@ -236,18 +254,18 @@ int run_command_line(int argc, char** argv, const std::vector<Command>& commands
   app.require_subcommand(0, 1);
   app.footer(overview(commands));
   app.formatter(std::make_shared<OverviewFormatter>());
-  const Command* chosen = nullptr;
-  for (const Command& command : commands) add_command(app, command, chosen);
+  Choice choice;
+  for (const Command& command : commands) add_command(app, command, "", choice);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kExitDone : kExitUsage;
   }
-  if (chosen == nullptr) {
-    fmt::print(stderr, "{}", app.help());
+  if (choice.command == nullptr) {
+    fmt::print(stderr, "{}", choice.group == nullptr ? app.help() : choice.group->help());
     return kExitUsage;
   }
-  return run_command(*chosen);
+  return run_command(choice);
 }
 
 }  // namespace thimble::app

@@ -54,6 +54,7 @@ Result<ForcedSequence> ForcedSequence::create(const model::Model& model, uint64_
   cache::PagedCacheOptions options;
   options.pool_bytes = 3 * layout.reserved_bytes(tokens_max);  // ended, live, and copies of tails
   options.snapshot_bytes = kSnapshotBytes;
+  options.snapshot_ttl_us = INT64_MAX;  // a large model's evaluation takes hours
   ForcedSequence made;
   made.model_ = &model;
   made.pool_ = &pool;

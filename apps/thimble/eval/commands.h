@@ -1,0 +1,10 @@
+// The evaluations below `thimble eval`, one command each.
+#pragma once
+
+#include "apps/thimble/commands.h"
+
+namespace thimble::app {
+
+Command eval_resume_command();
+
+}  // namespace thimble::app

@@ -1,0 +1,15 @@
+#include "apps/thimble/eval/commands.h"
+
+namespace thimble::app {
+
+Command eval_command() {
+  return {.name = "eval",
+          .summary = "Measure what an approximation costs",
+          .details =
+              "Each evaluation compares a model with itself, so none needs a data set, and "
+              "says how to read its figures (docs/eval.md).",
+          .examples = {{"thimble eval resume --model DIR", "cached prefixes against cold runs"}},
+          .subcommands = {eval_resume_command()}};
+}
+
+}  // namespace thimble::app
