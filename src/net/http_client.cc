@@ -87,9 +87,16 @@ class Exchange {
       read();
     });
   }
+  // The head by itself: Beast 1.74 forgets that the body is too large when both come at once.
   void read() {
-    http::async_read(stream_, buffer_, parser_, [this](error_code error, size_t) {
+    http::async_read_header(stream_, buffer_, parser_, [this](error_code error, size_t) {
       if (error) return stop("no answer from", error);
+      read_body();
+    });
+  }
+  void read_body() {
+    http::async_read(stream_, buffer_, parser_, [this](error_code error, size_t) {
+      if (error) return stop("no whole answer from", error);
       error_code ignored;
       stream_.socket().shutdown(tcp::socket::shutdown_both, ignored);
     });

@@ -29,9 +29,9 @@ Result<HttpUrl> parse_http_url(std::string_view url);
 
 struct HttpCall {
   std::string method = "GET";
-  std::string target = "/";         // path and query
-  std::vector<HttpHeader> headers;  // Host, Content-Length and Connection are added
-  std::string body;
+  std::string target = "/";              // path and query
+  std::vector<HttpHeader> headers = {};  // Host, Content-Length and Connection are added
+  std::string body = {};
   uint32_t connect_ms = 10'000;
   uint32_t answer_ms = 600'000;  // from sending to the answer's last byte
   uint64_t answer_bytes = 64 << 20;

@@ -117,6 +117,7 @@ TEST(HttpClient, SendsAndReceivesWhole) {
   EXPECT_TRUE(std::ranges::any_of(
       whole->headers, [](const HttpHeader& h) { return h.name == "X-Two" && h.value == "2"; }));
   call.target = "/chunks";
+  call.body.resize(1000);
   const auto chunks = http_call(at((*server)->port()), call);
   ASSERT_TRUE(chunks) << chunks.error().describe();
   EXPECT_EQ(chunks->body, "POST /chunks? 1 " + call.body);
