@@ -7,6 +7,7 @@
 #include <map>
 #include <thread>
 
+#include "arch/row_plan.h"
 #include "engine/engine.h"
 #include "engine/testing.h"
 
@@ -182,13 +183,16 @@ TEST_P(Reuse, WithoutSnapshotsWindowsAreRebuilt) {
   EngineOptions options = options_for(nano_model());
   options.snapshot_bytes = 0;
   engine_ = open_engine(options);
-  expect_sound(request(text(1500)));
-  const Outcome near = expect_sound(request(text(1500)));
-  EXPECT_EQ(near.end.cached_tokens, 1499u);
-  EXPECT_GT(near.end.replayed_tokens, 0u);
-  EXPECT_EQ(near.end.exact, GetParam() == Replay::kExact);
+  const uint64_t cone = arch::decoder_cone(engine_->layers());
+  const uint64_t near = cone + 10;  // a hit whose windows reach beyond it
+  ASSERT_LT(near + cone, text_.size());
+  expect_sound(request(text(near)));
+  const Outcome again = expect_sound(request(text(near)));
+  EXPECT_EQ(again.end.cached_tokens, near - 1);
+  EXPECT_GT(again.end.replayed_tokens, 0u);
+  EXPECT_EQ(again.end.exact, GetParam() == Replay::kExact);
   // Enough new text for the decoder's cone: only bounded stays approximate.
-  EXPECT_EQ(expect_sound(request(text(2000))).end.exact, GetParam() != Replay::kBounded);
+  EXPECT_EQ(expect_sound(request(text(near + cone))).end.exact, GetParam() != Replay::kBounded);
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, Reuse, testing::ValuesIn(kPolicies),
