@@ -31,7 +31,7 @@ struct ResumeFlags {
   std::string model;
   Path text;
   bool json = false;
-  Path svg;
+  Path chart;
   std::string mode = "fast";
   uint32_t threads = 0;
   std::string cuts;
@@ -97,7 +97,7 @@ Result<void> check(const ResumeFlags& flags) {
     }
   } else {
     THIMBLE_TRY(base::in(net::parse_http_url(flags.url), "--url"));
-    if (!flags.svg.empty() || !flags.cuts.empty() || !flags.depths.empty()) {
+    if (!flags.chart.empty() || !flags.cuts.empty() || !flags.depths.empty()) {
       return refuse("--svg, --cuts and --depths look inside a model: they do not go with --url");
     }
   }
@@ -198,8 +198,8 @@ Result<engine::ResumeReport> evaluate(const ResumeFlags& flags, ResumeSubject& s
 Result<int> run_on_model(const ResumeFlags& flags) {
   ResumeSubject subject{.model = flags.model, .mode = flags.mode, .note = {}};
   const auto report = THIMBLE_TRY(evaluate(flags, subject));
-  if (!flags.svg.empty()) {
-    THIMBLE_TRY(base::write_file_atomic(flags.svg, to_chart(subject, report)));
+  if (!flags.chart.empty()) {
+    THIMBLE_TRY(base::write_file_atomic(flags.chart, to_chart(subject, report)));
   }
   if (flags.json) {
     fmt::print("{}\n", to_json(subject, report).dump(2));
@@ -207,7 +207,7 @@ Result<int> run_on_model(const ResumeFlags& flags) {
     fmt::print("{}", to_table(subject, report));
   }
   std::fflush(stdout);
-  if (!flags.svg.empty()) fmt::print(stderr, "chart written to {}\n", flags.svg.string());
+  if (!flags.chart.empty()) fmt::print(stderr, "chart written to {}\n", flags.chart.string());
   return report.exact_routes_hold() ? kExitDone : kExitFailed;
 }
 
@@ -236,7 +236,7 @@ void describe(ResumeFlags& flags, Options& options) {
   options.add("--model", flags.model, "directory of the model; with --url its name there");
   options.add("--text", flags.text, "file to read instead of the built-in story and program");
   options.flag("--json", flags.json, "everything as JSON, each case included");
-  options.add("--svg", flags.svg, "write charts: differences against depth and distance");
+  options.add("--svg", flags.chart, "write charts: differences against depth and distance");
   options.choice("--mode", flags.mode, {"fast", "exact", "nokvq"}, "arithmetic (docs/numerics.md)");
   options.add("--threads", flags.threads, "compute threads; 0: one per CPU");
   options.add("--cuts", flags.cuts, "CACHED+NEW tokens of each prompt, as in 300+20,64+1");
@@ -262,7 +262,7 @@ Command eval_resume_command() {
           "when a route that should be exact differs in a single bit. With --url it asks a running "
           "server the same question from outside. How to read it: docs/eval.md.",
       .examples = {{"thimble eval resume --model DIR", "a table"},
-                   {"thimble eval resume --model DIR --json --svg budget.svg", ""},
+                   {"thimble eval resume --model DIR --json --svg FILE", ""},
                    {"thimble eval resume --model DIR --text book.txt --cuts 5000+40", ""},
                    {"thimble eval resume --url http://localhost:8080", "any OpenAI server"}},
       .describe = [flags](Options& options) { describe(*flags, options); },

@@ -32,7 +32,7 @@ json run_json(std::vector<std::string> words) {
 // The made model has 12 layers with windows of 64: from 756 rows on nothing differs.
 TEST(EvalResume, RoutesAreAsFarFromColdAsPromised) {
   const base::TempDir dir;
-  const Path svg = dir.path() / "chart.svg";
+  const Path svg = dir.path() / "chart";
   const json out =
       run_json({"--model", nano_model().string(), "--threads", "1", "--tokens", "3", "--cuts",
                 "1025+1,900+33", "--depths", "128,1024", "--svg", svg.string()});
@@ -114,17 +114,16 @@ TEST(EvalResume, AskingOurOwnServer) {
 }
 
 TEST(EvalResume, NonsenseIsRefusedBeforeAnythingRuns) {
-  const std::vector<std::vector<std::string>> lines = {
-      {},
-      {"--model", "x", "--cuts", "3"},
-      {"--model", "x", "--cuts", "3+0"},
-      {"--model", "x", "--cuts", "3+1+1"},
-      {"--model", "x", "--depths", "12,x"},
-      {"--model", "x", "--tokens", "0"},
-      {"--model", "x", "--api-key", "k"},
-      {"--url", "https://localhost"},
-      {"--url", "localhost"},
-      {"--url", "http://localhost", "--svg", "x.svg"}};
+  const std::vector<std::vector<std::string>> lines = {{},
+                                                       {"--model", "x", "--cuts", "3"},
+                                                       {"--model", "x", "--cuts", "3+0"},
+                                                       {"--model", "x", "--cuts", "3+1+1"},
+                                                       {"--model", "x", "--depths", "12,x"},
+                                                       {"--model", "x", "--tokens", "0"},
+                                                       {"--model", "x", "--api-key", "k"},
+                                                       {"--url", "https://localhost"},
+                                                       {"--url", "localhost"},
+                                                       {"--url", "http://localhost", "--svg", "x"}};
   for (const auto& line : lines) {
     Child child(resume(line));
     EXPECT_EQ(child.wait(), kExitUsage) << child.out();
