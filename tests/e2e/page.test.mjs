@@ -74,6 +74,10 @@ test('streams an answer with its measures', async () => {
 });
 
 test('text arrives before the answer is complete, and can be stopped', async () => {
+  await page.getByRole('button', { name: 'Settings' }).click();
+  // Longer than a slow browser takes to click.
+  await page.getByLabel('Longest answer').fill('4000');
+  await page.getByRole('button', { name: 'Done' }).click();
   await say('Talk for long');
   const text = page.locator('.turn.assistant');
   await page.waitForFunction(() =>
