@@ -7,12 +7,14 @@
 #include <memory>
 
 #include "arch/weight_table.h"
+#include "base/file.h"
 
 namespace thimble::arch {
 namespace {
 
-constexpr uint64_t kWholeBytesMax = 64 << 10;  // sampled tensors up to this size are read whole
-constexpr uint64_t kSamples = 16;              // of a larger one
+constexpr uint64_t kWholeExpertMax = 64 << 10;   // experts up to this size are read whole,
+constexpr uint64_t kWholeTableMax = 1ULL << 30;  // Engram tables up to this
+constexpr uint64_t kSamples = 16;                // of a larger one
 constexpr uint64_t kSampleBytes = 4096;
 
 class Hash {
@@ -34,9 +36,10 @@ class Hash {
   std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> state_;
 };
 
-bool is_sampled(const ExpectedTensor& tensor) {
-  return tensor.part == WeightPart::kExperts ||
-         tensor.name.find(".engram.embed.") != std::string::npos;
+uint64_t whole_bytes_max(const ExpectedTensor& tensor) {
+  if (tensor.part == WeightPart::kExperts) return kWholeExpertMax;
+  const bool table = tensor.name.find(".engram.embed.") != std::string::npos;
+  return table ? kWholeTableMax : UINT64_MAX;
 }
 
 void add_samples(Hash& hash, const TensorView& view) {
@@ -51,6 +54,10 @@ void add_samples(Hash& hash, const TensorView& view) {
 
 Fingerprint fingerprint(const Checkpoint& checkpoint) {
   Hash hash;
+  // What is no tensor counts too: rotary bases, top-k, limits.
+  if (const auto config = base::read_file(checkpoint.directory() / "config.json")) {
+    hash.add(config->data(), config->size());
+  }
   std::vector<ExpectedTensor> tensors = expected_tensors(checkpoint.config());
   std::ranges::sort(tensors, {}, &ExpectedTensor::name);
   for (const ExpectedTensor& tensor : tensors) {
@@ -59,7 +66,7 @@ Fingerprint fingerprint(const Checkpoint& checkpoint) {
     hash.add(tensor.name.data(), tensor.name.size() + 1);
     hash.number(static_cast<uint64_t>(tensor.dtype));
     for (const uint64_t dimension : tensor.shape) hash.number(dimension);
-    if (is_sampled(tensor) && view->data.size() > kWholeBytesMax) {
+    if (view->data.size() > whole_bytes_max(tensor)) {
       add_samples(hash, *view);
     } else {
       hash.add(view->data.data(), view->data.size());

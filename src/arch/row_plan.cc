@@ -57,20 +57,23 @@ RowPlan make_row_plan(const LayerPlan& plan, const RowPlanInput& input) {
   const auto top = static_cast<uint32_t>(plan.layers.size()) - 1;
   RowPlan out{.hit = input.hit, .begin = 0, .end = input.end, .layers = {}};
   out.layers.resize(plan.layers.size());
-  const bool encoder_bounded = !input.windows_at && input.depth.encoder && decoder > 0;
+  // A replay that begins at 0 is the cold run: nothing is bounded.
+  const bool whole = !input.windows_at && input.depth.encoder && input.hit <= *input.depth.encoder;
+  const ReplayDepth depth = whole ? ReplayDepth{} : input.depth;
+  const bool encoder_bounded = !input.windows_at && depth.encoder && decoder > 0;
   // Rows below `low` do not run: a snapshot stands in for them, or the bound cuts them off.
   uint64_t low = 0;
   if (input.windows_at) {
     CHECK_LE(*input.windows_at, input.hit);
     low = *input.windows_at;
   } else if (encoder_bounded) {
-    CHECK(*input.depth.encoder > 0);
-    low = minus(input.hit, *input.depth.encoder);
+    CHECK(*depth.encoder > 0);
+    low = minus(input.hit, *depth.encoder);
   }
 
-  if (input.depth.decoder && minus(input.end, *input.depth.decoder) > low) {
-    CHECK(*input.depth.decoder >= plan.window);
-    plan_bounded(out, decoder, top, minus(input.end, *input.depth.decoder));
+  if (depth.decoder && minus(input.end, *depth.decoder) > low) {
+    CHECK(*depth.decoder >= plan.window);
+    plan_bounded(out, decoder, top, minus(input.end, *depth.decoder));
   } else {
     plan_exact(out, plan, decoder, top, input.first_output, low);
   }

@@ -41,7 +41,8 @@ struct RowPlan {
   uint64_t replayed_tokens() const { return hit > begin ? hit - begin : 0; }
 };
 
-// How far window state is rebuilt. Empty: exactly.
+// How far window state is rebuilt. Empty: exactly. An encoder depth that reaches back to 0 bounds
+// nothing in either half: the replay is the cold run.
 struct ReplayDepth {
   std::optional<uint64_t> encoder;  // rows before the hit, at least 1
   std::optional<uint64_t> decoder;  // rows before the end, at least W

@@ -151,9 +151,10 @@ TEST(RowPlan, BoundedIsTheSameRowsInEachHalf) {
   input.depth = {5, 5};
   EXPECT_EQ(make_row_plan(plan, input).layers[5].window_floor, 18u);
   // A depth that covers everything is the cold run.
-  input.depth = {21, 23};
+  input.depth = {21, 5};
   const RowPlan whole = make_row_plan(plan, input);
   EXPECT_EQ(whole.begin, 0u);
+  EXPECT_EQ(whole.layer_tokens(), make_row_plan(plan, prompt(21, 23)).layer_tokens());
   for (const LayerRows& rows : whole.layers) EXPECT_FALSE(rows.truncated && rows.window_floor > 0);
 }
 

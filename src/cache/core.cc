@@ -20,14 +20,15 @@ Result<void> Core::make_room(uint64_t blocks) {
   drop_expired();
   const uint64_t reachable = pool.blocks_free() + tree.evictable() + snapshots.block_references();
   while (pool.blocks_free() < blocks && reachable >= blocks) {
-    if (PrefixNode* const leaf = tree.oldest()) {
-      remove_node(*leaf);
-      ++counters.blocks_evicted;
-    } else if (Snapshot* const snapshot = snapshots.oldest_with_blocks()) {
+    PrefixNode* const leaf = tree.oldest();
+    Snapshot* const snapshot = snapshots.oldest_with_blocks();
+    if (leaf == nullptr && snapshot == nullptr) break;
+    if (leaf == nullptr || (snapshot != nullptr && snapshot->used_us < leaf->used_us)) {
       drop(*snapshot);
       ++counters.snapshots_recycled;
     } else {
-      break;
+      remove_node(*leaf);
+      ++counters.blocks_evicted;
     }
   }
   if (pool.blocks_free() >= blocks) return {};

@@ -154,6 +154,7 @@ void PrefixTree::remove_if_idle(PrefixNode& root) {
 }
 
 void PrefixTree::push_newest(PrefixNode& node) {
+  node.used_us = clock_us_();
   node.older = newest_;
   node.newer = nullptr;
   (newest_ == nullptr ? oldest_ : newest_->newer) = &node;

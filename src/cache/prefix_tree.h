@@ -18,6 +18,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -25,6 +26,7 @@
 #include <vector>
 
 #include "arch/cache_layout.h"
+#include "base/clock.h"
 #include "base/result.h"
 #include "cache/block_pool.h"
 #include "cache/tokens.h"
@@ -59,6 +61,7 @@ struct PrefixNode {
   BlockId block{};
   uint64_t checksum = 0;  // of the block's bytes when it was published
   uint32_t pins = 0;      // users whose path goes through here
+  int64_t used_us = 0;    // when the last of them went
   std::set<std::unique_ptr<PrefixNode>, ByTokens> children;
   std::vector<Snapshot*> snapshots;  // attached here; they go when the node goes
   PrefixNode* older = nullptr;       // neighbours in the list of what nobody pins
@@ -78,7 +81,9 @@ class PrefixTree {
     uint64_t tokens = 0;            // that agree in all
   };
 
-  PrefixTree() = default;
+  // The clock tells when a node was last used, which is compared with snapshots' times.
+  explicit PrefixTree(std::function<int64_t()> clock_us = base::monotonic_us)
+      : clock_us_(std::move(clock_us)) {}
   PrefixTree(const PrefixTree&) = delete;
   PrefixTree& operator=(const PrefixTree&) = delete;
 
@@ -128,6 +133,7 @@ class PrefixTree {
   void unlink(PrefixNode& node);
   Result<void> check_list(const std::vector<const PrefixNode*>& nodes) const;
 
+  std::function<int64_t()> clock_us_;
   std::map<CacheIdentity, std::unique_ptr<PrefixNode>> roots_;
   PrefixNode* oldest_ = nullptr;
   PrefixNode* newest_ = nullptr;

@@ -1,5 +1,6 @@
 #include "engine/internal/model_runner.h"
 
+#include <new>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -37,11 +38,16 @@ struct ModelSequence : RunnerSequence {
   ReuseUsage reuse;
 };
 
+// A snapshot is a favour to later requests: this one does not fail for want of memory for it.
 void keep_snapshot(ModelSequence& sequence) {
-  const std::vector<std::byte> state = model::to_bytes(sequence.state);
-  if (const auto kept = sequence.cached->take_snapshot(state); !kept) {
-    base::log_debug("no snapshot",
-                    {{"position", sequence.state.position}, {"why", kept.error().message}});
+  try {
+    const std::vector<std::byte> state = model::to_bytes(sequence.state);
+    if (const auto kept = sequence.cached->take_snapshot(state); !kept) {
+      base::log_debug("no snapshot",
+                      {{"position", sequence.state.position}, {"why", kept.error().message}});
+    }
+  } catch (const std::bad_alloc&) {
+    base::log_warn("no memory for a snapshot", {{"position", sequence.state.position}});
   }
 }
 
@@ -81,31 +87,51 @@ cache::CacheIdentity ModelRunner::identity(const std::string& salt) const {
           .numerics_version = model::kNumericsVersion};
 }
 
+// The best route whose blocks can be had. What a match found stays pinned while it lives, copies of
+// partial blocks included, and may be all there is: then the hit is cut to whole blocks, which
+// needs no room, and at last nothing is adopted.
+Result<ModelRunner::Begun> ModelRunner::begin(const SequenceSpec& spec) {
+  const auto name = identity(spec.salt);
+  if (spec.reuse) {
+    const auto match = cache_->match(name, spec.prompt, exactness(spec.replay));
+    const Route best = choose_route(model_.plan(), match->hit(), match->snapshots(),
+                                    spec.prompt.size(), spec.replay);
+    Route aligned;
+    aligned.hit = std::min(best.hit, match->hit()) / arch::kBlockTokens * arch::kBlockTokens;
+    for (const Route& route : {best, aligned}) {
+      auto cached = cache_->open(*match, {route.hit, route.snapshot, spec.tokens_max});
+      if (!cached && cached.error().code != ErrorCode::kUnavailable) {
+        return tl::unexpected(std::move(cached).error());
+      }
+      if (!cached) continue;
+      Begun begun{std::move(*cached), route, {}};
+      if (route.snapshot != nullptr) {
+        begun.state.assign(route.snapshot->model.begin(), route.snapshot->model.end());
+      }
+      begun.route.snapshot = nullptr;  // goes with the match
+      return begun;
+    }
+  }
+  auto cached = THIMBLE_TRY(cache_->open_empty(name, spec.tokens_max));
+  return Begun{std::move(cached), {}, {}};
+}
+
 Result<std::unique_ptr<RunnerSequence>> ModelRunner::start(const SequenceSpec& spec) {
   const arch::LayerPlan& plan = model_.plan();
   const std::span<const int32_t> prompt = spec.prompt;
-  Route route;
-  std::unique_ptr<cache::Match> match;
-  std::unique_ptr<cache::Sequence> cached;
-  if (spec.reuse) {
-    match = cache_->match(identity(spec.salt), prompt, exactness(spec.replay));
-    route = choose_route(plan, match->hit(), match->snapshots(), prompt.size(), spec.replay);
-    cached = THIMBLE_TRY(cache_->open(
-        *match, {.hit = route.hit, .snapshot = route.snapshot, .tokens_max = spec.tokens_max}));
-  } else {
-    cached = THIMBLE_TRY(cache_->open_empty(identity(spec.salt), spec.tokens_max));
-  }
-  Prefill prefill(plan, route, prompt.size(), spec.replay, spec.snapshot_points,
+  Begun begun = THIMBLE_TRY(begin(spec));
+  Prefill prefill(plan, begun.route, prompt.size(), spec.replay, spec.snapshot_points,
                   options_.cache.snapshot_bytes > 0);
   model::SequenceState state = model_.sequence_at(prompt.first(prefill.begin()));
-  if (route.snapshot != nullptr) THIMBLE_TRY(model::restore_bytes(route.snapshot->model, state));
-  if (!prefill.marks().encoder_exact) cached->mark_private();
-  if (cached->length() < prefill.begin()) {  // a model without owners: rows nobody needs
+  if (begun.route.windows_at) THIMBLE_TRY(model::restore_bytes(begun.state, state));
+  cache::Sequence& cached = *begun.cached;
+  if (!prefill.marks().encoder_exact) cached.mark_private();
+  if (cached.length() < prefill.begin()) {  // a model without owners: rows nobody needs
     const std::vector<uint64_t> none(plan.owners.size());
-    cached->commit(prompt.subspan(cached->length(), prefill.begin() - cached->length()), none);
+    cached.commit(prompt.subspan(cached.length(), prefill.begin() - cached.length()), none);
   }
-  return std::make_unique<ModelSequence>(std::move(cached), std::move(state), std::move(prefill),
-                                         route.hit, prompt.size());
+  return std::make_unique<ModelSequence>(std::move(begun.cached), std::move(state),
+                                         std::move(prefill), begun.route.hit, prompt.size());
 }
 
 Result<void> ModelRunner::run(std::span<const Step> steps) {

@@ -7,13 +7,6 @@
 namespace thimble::engine {
 namespace {
 
-// Is there enough text to rebuild the decoder's windows exactly, or nothing to rebuild?
-bool decoder_stays_exact(const arch::LayerPlan& plan, uint64_t hit,
-                         std::optional<uint64_t> windows_at, bool windows_exact, uint64_t end) {
-  if (windows_at) return windows_exact || end - *windows_at >= arch::decoder_cone(plan);
-  return hit == 0 || end - hit >= arch::decoder_cone(plan);
-}
-
 cache::Marks marks_after(const arch::LayerPlan& plan, const arch::RowPlanInput& input,
                          const arch::RowPlan& rows, cache::Marks before) {
   cache::Marks marks = before;
@@ -36,11 +29,16 @@ arch::RowPlanInput row_plan_input(const arch::LayerPlan& plan, uint64_t hit,
   input.windows_at = windows_at;
   input.end = end;
   input.first_output = end - 1;
-  const bool bounded = replay == Replay::kBounded;
-  if (bounded && !windows_at) input.depth.encoder = plan.window;
-  if (bounded || (replay == Replay::kAuto &&
-                  !decoder_stays_exact(plan, hit, windows_at, windows_exact, end))) {
+  if (replay == Replay::kExact) return input;
+  const bool rebuilds = end - windows_at.value_or(hit) >= arch::decoder_cone(plan);
+  if (windows_at) {
+    if (!windows_exact && !rebuilds) input.depth.decoder = plan.window;
+  } else if (replay == Replay::kBounded) {
+    input.depth = {plan.window, plan.window};
+  } else if (hit > 0 && !rebuilds) {
     input.depth.decoder = plan.window;
+    // A prompt whose encoder must run from its beginning is as good as cold.
+    if (make_row_plan(plan, input).begin == 0) input.depth = {};
   }
   return input;
 }
@@ -88,11 +86,13 @@ Prefill::Prefill(const arch::LayerPlan& plan, const Route& route, uint64_t promp
       windows_at_(route.windows_at),
       marks_(route.marks) {
   CHECK_LT(route.hit, prompt_tokens);
-  // Close to a hit without windows a snapshot would cost the rest of the prompt its exactness: the
-  // decoder could not be rebuilt before it.
-  const bool rebuilds = replay == Replay::kAuto && !windows_at_ && hit_ > 0 &&
-                        prompt_tokens - hit_ >= arch::decoder_cone(plan);
-  const uint64_t first = rebuilds ? hit_ + arch::decoder_cone(plan) : hit_ + 1;
+  // Too close to where inexact windows are, or none, a snapshot would cost the rest of the prompt
+  // its exactness: the decoder could not be rebuilt before it.
+  const bool inexact = windows_at_ ? !marks_.decoder_exact : hit_ > 0;
+  const uint64_t from = windows_at_.value_or(hit_);
+  const bool rebuilds =
+      replay == Replay::kAuto && inexact && prompt_tokens - from >= arch::decoder_cone(plan);
+  const uint64_t first = std::max(hit_ + 1, rebuilds ? from + arch::decoder_cone(plan) : 0);
   std::vector<uint64_t>& points = snapshot_points;
   for (uint64_t p = kSnapshotTokens; p < prompt_tokens; p += kSnapshotTokens) points.push_back(p);
   std::ranges::sort(points);

@@ -69,6 +69,24 @@ TEST_F(PrefillTest, AutoIsExactInTheEncoderAlways) {
   EXPECT_EQ(prefill(route(0, {}, 300, Replay::kAuto), 300, Replay::kAuto).marks(), Marks{});
 }
 
+// A few tokens that all prompts share, such as BOS, do not make a prompt less exact than a cold
+// one.
+TEST_F(PrefillTest, AHitThatSavesNothingCostsNothing) {
+  for (const uint64_t hit : {1u, 100u, 2'000u}) {
+    const Prefill way = prefill(route(hit, {}, hit + 100, Replay::kAuto), hit + 100, Replay::kAuto);
+    EXPECT_EQ(way.begin(), 0u);
+    EXPECT_EQ(way.marks(), Marks{}) << hit;
+  }
+}
+
+TEST_F(PrefillTest, ASnapshotWithoutDecoderKeepsLaterOnesAway) {
+  const Marks bounded{true, false};
+  const Route taken = route(8'000, {snapshot(8'000, bounded)}, 10'600, Replay::kAuto);
+  Prefill way = prefill(taken, 10'600, Replay::kAuto, {8'100});
+  EXPECT_EQ(way.rows().end, 10'600u);  // no segment ends at 8,100 or 8,192
+  EXPECT_EQ(way.marks(), Marks{});
+}
+
 TEST_F(PrefillTest, ExactIsExactWhateverItCosts) {
   const Prefill way = prefill(route(10'000, {}, 10'100, Replay::kExact), 10'100, Replay::kExact);
   EXPECT_EQ(way.marks(), Marks{});
@@ -80,7 +98,9 @@ TEST_F(PrefillTest, BoundedReplaysOneWindow) {
       prefill(route(10'000, {}, 10'100, Replay::kBounded), 10'100, Replay::kBounded);
   EXPECT_EQ(way.begin(), 9'872u);
   EXPECT_EQ(way.marks(), (Marks{false, false}));
-  // Where the bound reaches the beginning, nothing is cut off.
+  // Where the bound reaches the beginning, nothing is cut off; nor is a cold prompt.
+  EXPECT_EQ(prefill(route(0, {}, 9'000, Replay::kBounded), 9'000, Replay::kBounded).marks(),
+            Marks{});
   const Prefill whole = prefill(route(100, {}, 120, Replay::kBounded), 120, Replay::kBounded);
   EXPECT_EQ(whole.marks(), Marks{});
 }

@@ -1,6 +1,7 @@
 #include "engine/internal/scheduler.h"
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
 #include <new>
 #include <utility>
@@ -11,6 +12,8 @@
 
 namespace thimble::engine {
 namespace {
+
+constexpr auto kIdleInterval = std::chrono::seconds(30);  // between upkeeps while nothing runs
 
 // Tells the sink of a request that never ran.
 void end_unstarted(const PendingRequest& pending) {
@@ -103,7 +106,12 @@ std::optional<PendingRequest> Scheduler::next_request() {
   while (true) {
     {
       std::unique_lock lock(mutex_);
-      wake_.wait(lock, [this] { return stopping_ || !waiting_.empty() || !dropped_.empty(); });
+      const auto anything = [this] { return stopping_ || !waiting_.empty() || !dropped_.empty(); };
+      while (!wake_.wait_for(lock, kIdleInterval, anything)) {
+        lock.unlock();
+        runner_.idle();
+        lock.lock();
+      }
       if (stopping_) {
         for (PendingRequest& pending : waiting_) dropped_.push_back(std::move(pending));
         waiting_.clear();

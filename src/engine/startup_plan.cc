@@ -60,6 +60,12 @@ Result<StartupPlan> plan_startup(const arch::Config& config, const arch::CacheLa
   plan.context_tokens_model = config.max_position_embeddings;
   plan.memory = memory;
   plan.snapshot_bytes = wishes.snapshot_bytes.value_or(memory.bytes / 10);
+  if (plan.snapshot_bytes > memory.bytes) {
+    return base::fail(ErrorCode::kResourceExhausted,
+                      "{} for snapshots were asked for, but memory has {} available ({})",
+                      human_bytes(plan.snapshot_bytes), human_bytes(memory.bytes),
+                      memory.limited_by);
+  }
   plan.pool_bytes = THIMBLE_TRY(pool_bytes(plan, layout, wishes));
   if (wishes.context_tokens > plan.context_tokens_model) {
     return base::fail(ErrorCode::kInvalidArgument,

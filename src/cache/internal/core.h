@@ -28,6 +28,7 @@ struct Core {
       : layout(rows),
         windows(rings),
         pool(std::move(blocks)),
+        tree(clock),
         snapshots(snapshot_bytes, snapshot_ttl_us),
         clock_us(std::move(clock)) {}
 
@@ -36,9 +37,9 @@ struct Core {
   // Of a block's bytes.
   uint64_t checksum(BlockId block) const;
 
-  // Sees to it that so many blocks are free. Evicts, in this order, expired snapshots, the least
-  // recently used leaves of the index, the least recently used snapshots that hold blocks; nothing
-  // that is in use. kUnavailable, and nothing evicted, when all of that is not enough.
+  // Sees to it that so many blocks are free. Evicts expired snapshots, then whatever was least
+  // recently used among the leaves of the index and the snapshots that hold blocks; nothing that is
+  // in use. kUnavailable, and nothing evicted, when all of that is not enough.
   Result<void> make_room(uint64_t blocks);
   // The same for bytes of a new snapshot: expired ones go, then the least recently used.
   Result<void> make_snapshot_room(uint64_t bytes);

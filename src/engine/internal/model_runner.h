@@ -7,11 +7,13 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "arch/cache_layout.h"
 #include "base/result.h"
 #include "base/thread_pool.h"
 #include "cache/paged_cache.h"
+#include "engine/internal/prefill.h"
 #include "engine/internal/step_runner.h"
 #include "kernels/workspace.h"
 #include "model/forward.h"
@@ -42,6 +44,13 @@ class ModelRunner : public StepRunner {
  private:
   ModelRunner(const model::Model& model, const ModelRunnerOptions& options,
               std::unique_ptr<cache::PagedCache> cache);
+  // A sequence as it begins: what was adopted, and the model's bytes of the snapshot resumed from.
+  struct Begun {
+    std::unique_ptr<cache::Sequence> cached;
+    Route route;
+    std::vector<std::byte> state;
+  };
+  Result<Begun> begin(const SequenceSpec& spec);
   cache::CacheIdentity identity(const std::string& salt) const;
 
   const model::Model& model_;
