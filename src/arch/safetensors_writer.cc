@@ -1,9 +1,4 @@
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -13,54 +8,6 @@ namespace thimble::arch {
 namespace {
 
 constexpr uint64_t kHeaderAlignment = 8;
-
-// A temporary sibling of `path` that becomes it on commit(), and vanishes otherwise.
-class NewFile {
- public:
-  explicit NewFile(const Path& path) : path_(path), temporary_(path) {
-    temporary_ += fmt::format(".{}.tmp", ::getpid());
-  }
-  ~NewFile() {
-    if (fd_ >= 0) ::close(fd_);
-    if (!committed_) ::unlink(temporary_.c_str());
-  }
-  NewFile(const NewFile&) = delete;
-  NewFile& operator=(const NewFile&) = delete;
-
-  Result<void> create() {
-    fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    if (fd_ < 0) return error("create");
-    return {};
-  }
-
-  Result<void> write(Bytes bytes) {
-    while (!bytes.empty()) {
-      const ssize_t put = ::write(fd_, bytes.data(), bytes.size());
-      if (put < 0 && errno == EINTR) continue;
-      if (put < 0) return error("write");
-      bytes = bytes.subspan(static_cast<size_t>(put));
-    }
-    return {};
-  }
-
-  Result<void> commit() {
-    if (::fsync(fd_) != 0) return error("sync");
-    if (::rename(temporary_.c_str(), path_.c_str()) != 0) return error("rename");
-    committed_ = true;
-    return {};
-  }
-
- private:
-  tl::unexpected<Error> error(std::string_view verb) const {
-    return fail(ErrorCode::kIo, "cannot {} {}: {}", verb, temporary_.string(),
-                std::strerror(errno));
-  }
-
-  Path path_;
-  Path temporary_;
-  int fd_ = -1;
-  bool committed_ = false;
-};
 
 // Positions of `tensors` in the order they are written: wide elements first.
 std::vector<size_t> writing_order(const std::vector<TensorSpec>& tensors) {
@@ -89,7 +36,7 @@ std::string make_header(const std::vector<TensorSpec>& tensors, const std::vecto
   return std::string(reinterpret_cast<const char*>(&length), sizeof(length)) + text;
 }
 
-Result<void> write_tensor(NewFile& file, const TensorSpec& spec, size_t index,
+Result<void> write_tensor(base::FileWriter& file, const TensorSpec& spec, size_t index,
                           const FillTensor& fill, std::vector<std::byte>& buffer) {
   const uint64_t bytes = spec.bytes();
   for (uint64_t offset = 0; offset < bytes; offset += kFillBytes) {
@@ -111,8 +58,7 @@ Result<void> write_safetensors(const Path& path, const std::vector<TensorSpec>& 
                                const FillTensor& fill) {
   const std::vector<size_t> order = writing_order(tensors);
   const std::string header = make_header(tensors, order);
-  NewFile file(path);
-  THIMBLE_TRY(file.create());
+  base::FileWriter file = THIMBLE_TRY(base::FileWriter::open(path));
   THIMBLE_TRY(file.write(std::as_bytes(std::span(header))));
   std::vector<std::byte> buffer(kFillBytes);
   for (const size_t i : order) THIMBLE_TRY(write_tensor(file, tensors[i], i, fill, buffer));

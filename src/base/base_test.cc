@@ -1,7 +1,14 @@
 // Aim: the small things every module leans on. Method: direct calls on temporary files and a pool.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <array>
 #include <atomic>
+#include <filesystem>
+#include <iterator>
+#include <span>
 #include <vector>
 
 #include "base/bytes.h"
@@ -48,6 +55,51 @@ TEST(File, AtomicWriteThenReadAndMap) {
   EXPECT_EQ(mapped->bytes().size(), 4u);
   MappedFile moved = std::move(*mapped);
   EXPECT_EQ(std::to_integer<char>(moved.bytes()[3]), '!');
+}
+
+// A FIFO stands for every special file: it is written through, not replaced.
+TEST(File, SpecialFilesAreWrittenThrough) {
+  const TempDir dir;
+  const Path fifo = dir.path() / "fifo";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  const int reader = ::open(fifo.c_str(), O_RDONLY | O_NONBLOCK);
+  ASSERT_GE(reader, 0);
+  EXPECT_TRUE(write_file_atomic(fifo, "through"));
+  std::array<char, 16> got{};
+  EXPECT_EQ(::read(reader, got.data(), got.size()), 7);
+  EXPECT_STREQ(got.data(), "through");
+  ::close(reader);
+  EXPECT_TRUE(std::filesystem::is_fifo(fifo));
+}
+
+TEST(File, LinksStayAndDirectoriesAreRefused) {
+  const TempDir dir;
+  const Path link = dir.path() / "link";
+  const Path below = dir.path() / "below";
+  std::filesystem::create_directory(below);
+  std::filesystem::create_symlink("below/file", link);
+  for (const char* content : {"made", "replaced"}) {  // the link dangles at first
+    ASSERT_TRUE(write_file_atomic(link, content));
+    EXPECT_TRUE(std::filesystem::is_symlink(link));
+    EXPECT_EQ(*read_file(below / "file"), content);
+  }
+  std::filesystem::create_symlink("loop", dir.path() / "loop");
+  EXPECT_FALSE(write_file_atomic(dir.path() / "loop", "x"));
+  EXPECT_EQ(write_file_atomic(below, "x").error().message, below.string() + " is a directory");
+}
+
+TEST(File, WithoutACommitTheOldFileStaysAlone) {
+  const TempDir dir;
+  const Path path = dir.path() / "a";
+  ASSERT_TRUE(write_file_atomic(path, "old"));
+  {
+    auto writer = FileWriter::open(path);
+    ASSERT_TRUE(writer);
+    EXPECT_TRUE(writer->write(std::as_bytes(std::span(std::string_view("new")))));
+  }
+  EXPECT_EQ(*read_file(path), "old");
+  const std::filesystem::directory_iterator files(dir.path());
+  EXPECT_EQ(std::distance(begin(files), end(files)), 1);
 }
 
 TEST(Bytes, ForPeople) {

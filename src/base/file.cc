@@ -7,6 +7,9 @@
 
 #include <cerrno>
 #include <cstring>
+#include <optional>
+#include <span>
+#include <utility>
 
 #include "base/check.h"
 
@@ -35,6 +38,29 @@ Result<uint64_t> regular_size(int fd, const Path& path) {
   return static_cast<uint64_t>(info.st_size);
 }
 
+// What `path` names, links followed: one of S_IFMT's values, or nothing if it does not exist.
+Result<std::optional<mode_t>> type_of(const Path& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) == 0) return info.st_mode & S_IFMT;
+  if (errno == ENOENT) return std::nullopt;
+  return system_error(path, "stat");
+}
+
+// The path at the end of a chain of links, which need not exist yet.
+Result<Path> behind_links(Path path) {
+  constexpr int kLinksMax = 40;  // as many as Linux follows
+  std::error_code ignored;
+  for (int links = 0; std::filesystem::is_symlink(path, ignored); ++links) {
+    std::error_code error;
+    const Path next = std::filesystem::read_symlink(path, error);
+    if (error || links == kLinksMax) {
+      return fail(ErrorCode::kIo, "cannot follow the link {}", path.string());
+    }
+    path = path.parent_path() / next;  // an absolute one replaces all
+  }
+  return path;
+}
+
 }  // namespace
 
 Result<std::string> read_file(const Path& path, uint64_t max_bytes) {
@@ -58,27 +84,73 @@ Result<std::string> read_file(const Path& path, uint64_t max_bytes) {
   return content;
 }
 
-Result<void> write_file_atomic(const Path& path, std::string_view content) {
-  Path temporary = path;
-  temporary += fmt::format(".{}.tmp", ::getpid());
-  const Descriptor file{::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)};
-  if (file.fd < 0) return system_error(temporary, "create");
-  while (!content.empty()) {
-    const ssize_t put = ::write(file.fd, content.data(), content.size());
-    if (put < 0 && errno == EINTR) continue;
-    if (put < 0) {
-      auto error = system_error(temporary, "write");
-      ::unlink(temporary.c_str());
-      return error;
-    }
-    content.remove_prefix(static_cast<size_t>(put));
+Result<FileWriter> FileWriter::open(const Path& path) {
+  const std::optional<mode_t> type = THIMBLE_TRY(type_of(path));
+  if (type == S_IFCHR || type == S_IFIFO) {
+    const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+    if (fd < 0) return system_error(path, "open");
+    return FileWriter(path, {}, fd);
   }
-  if (::fsync(file.fd) != 0 || ::rename(temporary.c_str(), path.c_str()) != 0) {
-    auto error = system_error(path, "write");
-    ::unlink(temporary.c_str());
-    return error;
+  if (type == S_IFDIR) {
+    return fail(ErrorCode::kInvalidArgument, "{} is a directory", path.string());
+  }
+  if (type && type != S_IFREG) {
+    return fail(ErrorCode::kInvalidArgument, "{} is neither a file, a FIFO nor a character device",
+                path.string());
+  }
+  Path target = THIMBLE_TRY(behind_links(path));
+  Path temporary = target;
+  temporary += fmt::format(".{}.tmp", ::getpid());
+  const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (fd < 0) return system_error(temporary, "create");
+  return FileWriter(std::move(target), std::move(temporary), fd);
+}
+
+FileWriter::FileWriter(FileWriter&& other) noexcept
+    : target_(std::move(other.target_)),
+      temporary_(std::exchange(other.temporary_, {})),
+      fd_(std::exchange(other.fd_, -1)) {}
+
+FileWriter& FileWriter::operator=(FileWriter&& other) noexcept {
+  std::swap(target_, other.target_);
+  std::swap(temporary_, other.temporary_);
+  std::swap(fd_, other.fd_);
+  return *this;
+}
+
+FileWriter::~FileWriter() {
+  if (fd_ < 0) return;
+  ::close(fd_);
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+Result<void> FileWriter::write(Bytes bytes) {
+  while (!bytes.empty()) {
+    const ssize_t put = ::write(fd_, bytes.data(), bytes.size());
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) return system_error(written(), "write");
+    bytes = bytes.subspan(static_cast<size_t>(put));
   }
   return {};
+}
+
+Result<void> FileWriter::commit() {
+  CHECK(fd_ >= 0);
+  if (!temporary_.empty()) {
+    if (::fsync(fd_) != 0) return system_error(temporary_, "sync");
+    if (::rename(temporary_.c_str(), target_.c_str()) != 0) {
+      return system_error(target_, "replace");
+    }
+    temporary_.clear();
+  }
+  if (::close(std::exchange(fd_, -1)) != 0) return system_error(target_, "close");
+  return {};
+}
+
+Result<void> write_file_atomic(const Path& path, std::string_view content) {
+  FileWriter file = THIMBLE_TRY(FileWriter::open(path));
+  THIMBLE_TRY(file.write(std::as_bytes(std::span(content))));
+  return file.commit();
 }
 
 Result<MappedFile> MappedFile::open(const Path& path) {

@@ -18,7 +18,30 @@ using Path = std::filesystem::path;
 // Whole content; refuses files of more than `max_bytes`.
 Result<std::string> read_file(const Path& path, uint64_t max_bytes = 1ULL << 30);
 
-// Writes to a temporary sibling, syncs, renames: the old file or the new one, never half of it.
+// A file being written. A regular or new file is replaced by commit(): until then the content is in
+// a temporary sibling, which vanishes without it, so there is the old file or the new one and never
+// half of it. Links are followed and stay. Character devices and FIFOs are never replaced: they get
+// the bytes as they come. Directories and all else are refused. Movable; not thread-safe.
+class FileWriter {
+ public:
+  static Result<FileWriter> open(const Path& path);
+  FileWriter(FileWriter&& other) noexcept;
+  FileWriter& operator=(FileWriter&& other) noexcept;
+  ~FileWriter();
+
+  Result<void> write(Bytes bytes);
+  Result<void> commit();  // once; nothing is written after it
+
+ private:
+  FileWriter(Path target, Path temporary, int fd)
+      : target_(std::move(target)), temporary_(std::move(temporary)), fd_(fd) {}
+  const Path& written() const { return temporary_.empty() ? target_ : temporary_; }
+  Path target_;
+  Path temporary_;  // empty: writes go straight to the target
+  int fd_ = -1;
+};
+
+// All of it through a FileWriter.
 Result<void> write_file_atomic(const Path& path, std::string_view content);
 
 // A whole file mapped read-only. Movable; unmaps when destroyed. Safe to read from any thread.
