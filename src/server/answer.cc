@@ -79,10 +79,11 @@ engine::GenerationSink::Next Answer::on_token(const engine::GeneratedToken& toke
   const uint64_t reasoned = text_.reasoning_tokens();
   piece.text = text_.push(token.token);
   if (options_.with_logprobs) {
-    piece.record = TokenRecord{token, text_.reasoning_tokens() > reasoned, text_offset_};
-    if (static_cast<uint32_t>(token.token) < tokenizer_.size() && text_.shows(token.token)) {
-      text_offset_ += characters_begun(tokenizer_.token_bytes(token.token));
-    }
+    const bool shown =
+        static_cast<uint32_t>(token.token) < tokenizer_.size() && text_.shows(token.token);
+    const uint64_t offset =
+        offsets_.push(shown ? tokenizer_.token_bytes(token.token) : std::string_view());
+    piece.record = TokenRecord{token, text_.reasoning_tokens() > reasoned, offset};
   }
   const bool stopped = text_.stopped();
   if (!piece.text.empty() || piece.record) {

@@ -110,7 +110,7 @@ class Answer : public engine::GenerationSink, public std::enable_shared_from_thi
 
   // The engine's thread.
   engine::TextStream text_;
-  uint64_t text_offset_ = 0;
+  TextOffsets offsets_;
   std::vector<int32_t> sampled_;  // if they are to be remembered
 
   // The running task.

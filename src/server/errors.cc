@@ -19,6 +19,8 @@ const char* type_of(uint32_t status) {
       return "rate_limit_error";
     case 503:
       return "unavailable_error";
+    case 505:  // the client speaks another protocol
+      return "invalid_request_error";
     default:
       return status < 500 ? "invalid_request_error" : "internal_error";
   }

@@ -40,5 +40,15 @@ TEST(Errors, MalformedTextInAMessageIsReplaced) {
   EXPECT_TRUE(json["error"]["code"].is_null());
 }
 
+TEST(Errors, AnUnknownProtocolIsTheClientsMistake) {
+  const auto type = [](uint32_t status) {
+    const auto json = nlohmann::json::parse(error_json({status, "", {}, {}, {}}));
+    return json["error"]["type"].get<std::string>();
+  };
+  EXPECT_EQ(type(505), "invalid_request_error");
+  EXPECT_EQ(type(400), "invalid_request_error");
+  EXPECT_EQ(type(500), "internal_error");
+}
+
 }  // namespace
 }  // namespace thimble::server

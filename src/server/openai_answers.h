@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/request.h"
@@ -45,7 +46,7 @@ struct Usage {
 struct TokenRecord {
   engine::GeneratedToken token;
   bool reasoning = false;
-  uint64_t text_offset = 0;  // characters of the answer before it
+  uint64_t text_offset = 0;  // index of the character that its bytes begin in
 };
 
 // Text and log-probabilities that go out together. `logprobs` is empty unless asked for.
@@ -66,8 +67,18 @@ std::string usage_chunk(const AnswerFrame& frame, const Usage& usage);
 std::string whole_answer(const AnswerFrame& frame, const AnswerPart& all, const char* finish_reason,
                          const Usage& usage, const text::Tokenizer& tokenizer);
 
-// Characters that the token's bytes begin: what it adds to text offsets.
-uint64_t characters_begun(std::string_view bytes);
+// Where tokens stand in the text that is made of their bytes. A malformed part is one character
+// there, U+FFFD (text/utf8.h). One object per answer; not thread-safe.
+class TextOffsets {
+ public:
+  // Index of the character that shows the first of these bytes; without bytes, of the next one or
+  // the one begun.
+  uint64_t push(std::string_view bytes);
+
+ private:
+  uint64_t characters_ = 0;  // whole ones
+  std::string begun_;        // the bytes of the one after them
+};
 
 std::string models_json(const ModelInfo& model);
 std::string model_json(const ModelInfo& model);

@@ -37,10 +37,21 @@ std::string completion_name(int32_t token, const text::Tokenizer& tokenizer) {
 
 }  // namespace
 
-uint64_t characters_begun(std::string_view bytes) {
-  return static_cast<uint64_t>(std::count_if(bytes.begin(), bytes.end(), [](char c) {
-    return (static_cast<uint8_t>(c) & 0xC0) != 0x80;  // no continuation byte
-  }));
+uint64_t TextOffsets::push(std::string_view bytes) {
+  const size_t before = begun_.size();
+  begun_ += bytes;
+  uint64_t offset = characters_;
+  // Bytes that do not go on with the character make it a malformed one of its own.
+  if (before > 0 && text::next_code_point(begun_).bytes == before && !bytes.empty()) ++offset;
+  std::string_view rest = begun_;
+  while (!rest.empty()) {
+    const text::Utf8Step step = text::next_code_point(rest);
+    if (step.incomplete) break;
+    ++characters_;
+    rest.remove_prefix(step.bytes);
+  }
+  begun_.erase(0, begun_.size() - rest.size());
+  return offset;
 }
 
 OrderedJson chat_logprobs(const std::vector<TokenRecord>& records,
