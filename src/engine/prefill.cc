@@ -34,7 +34,7 @@ arch::RowPlanInput row_plan_input(const arch::LayerPlan& plan, uint64_t hit,
   if (windows_at) {
     if (!windows_exact && !rebuilds) input.depth.decoder = plan.window;
   } else if (replay == Replay::kBounded) {
-    input.depth = {plan.window, plan.window};
+    if (hit > plan.window) input.depth = {plan.window, plan.window};  // else it is the cold run
   } else if (hit > 0 && !rebuilds) {
     input.depth.decoder = plan.window;
     // A prompt whose encoder must run from its beginning is as good as cold.

@@ -184,7 +184,9 @@ TEST_P(Reuse, WithoutSnapshotsWindowsAreRebuilt) {
   options.snapshot_bytes = 0;
   engine_ = open_engine(options);
   const uint64_t cone = arch::decoder_cone(engine_->layers());
-  const uint64_t near = cone + 10;  // a hit whose windows reach beyond it
+  const arch::LayerPlan& plan = engine_->layers();
+  // A hit so long that rebuilding its windows does not reach back to the prompt's beginning.
+  const uint64_t near = uint64_t{plan.window - 1} * plan.decoder_begin + plan.window + 10;
   ASSERT_LT(near + cone, text_.size());
   expect_sound(request(text(near)));
   const Outcome again = expect_sound(request(text(near)));

@@ -68,7 +68,7 @@ Result<std::vector<uint64_t>> parse_depths(const std::string& text) {
     depths.push_back(THIMBLE_TRY(parse_count(part, "--depths", "expected N,N,...")));
   }
   std::ranges::sort(depths);
-  depths.erase(std::ranges::unique(depths).begin(), depths.end());
+  depths.erase(std::unique(depths.begin(), depths.end()), depths.end());
   return depths;
 }
 
@@ -202,9 +202,9 @@ Result<int> run_on_model(const ResumeFlags& flags) {
     THIMBLE_TRY(base::write_file_atomic(flags.chart, to_chart(subject, report)));
   }
   if (flags.json) {
-    fmt::print("{}\n", to_json(subject, report).dump(2));
+    print_out(to_json(subject, report).dump(2) + "\n");
   } else {
-    fmt::print("{}", to_table(subject, report));
+    print_out(to_table(subject, report));
   }
   std::fflush(stdout);
   if (!flags.chart.empty()) fmt::print(stderr, "chart written to {}\n", flags.chart.string());
@@ -225,9 +225,9 @@ Result<int> run_on_endpoint(const ResumeFlags& flags) {
   const auto report = THIMBLE_TRY(evaluate_endpoint(endpoint, evaluation));
   bar.reset();  // ends its line
   if (flags.json) {
-    fmt::print("{}\n", to_json(report).dump(2));
+    print_out(to_json(report).dump(2) + "\n");
   } else {
-    fmt::print("{}", to_table(report));
+    print_out(to_table(report));
   }
   return kExitDone;
 }

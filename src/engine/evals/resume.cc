@@ -100,7 +100,7 @@ Result<void> TextRun::fill(std::span<const ResumeCut> cuts) {
   std::vector<uint64_t> hits;
   for (const ResumeCut& cut : cuts) hits.push_back(cut.hit);
   std::ranges::sort(hits);
-  hits.erase(std::ranges::unique(hits).begin(), hits.end());
+  hits.erase(std::unique(hits.begin(), hits.end()), hits.end());
   cached_ = THIMBLE_TRY(make_sequence());
   std::vector<float> ignored(vocab_);
   uint64_t done = 0;
@@ -342,7 +342,7 @@ std::vector<uint64_t> default_depths(const arch::LayerPlan& plan, uint64_t promp
   for (uint64_t depth = plan.window; depth < covered;) depths.push_back(depth *= 2);
   if (prompt_tokens > kUsualDepth && plan.window < kUsualDepth) depths.push_back(kUsualDepth);
   std::ranges::sort(depths);
-  depths.erase(std::ranges::unique(depths).begin(), depths.end());
+  depths.erase(std::unique(depths.begin(), depths.end()), depths.end());
   return depths;
 }
 
