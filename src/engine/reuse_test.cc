@@ -7,6 +7,7 @@
 #include <map>
 #include <thread>
 
+#include "arch/cache_layout.h"
 #include "arch/row_plan.h"
 #include "engine/engine.h"
 #include "engine/testing.h"
@@ -195,6 +196,23 @@ TEST_P(Reuse, WithoutSnapshotsWindowsAreRebuilt) {
   EXPECT_EQ(again.end.exact, GetParam() == Replay::kExact);
   // Enough new text for the decoder's cone: only bounded stays approximate.
   EXPECT_EQ(expect_sound(request(text(near + cone))).end.exact, GetParam() != Replay::kBounded);
+}
+
+// A pool that hardly holds one sequence: a prompt that grows, asked for twice each time, finds all
+// blocks taken by what it matches. It adopts less then, and never fails.
+TEST_P(Reuse, ATightPoolCutsTheHitAndNeverFails) {
+  const auto layout = arch::make_cache_layout(engine_->config(), arch::CacheFormat::kPacked);
+  for (const uint64_t blocks : {2, 3, 5}) {
+    EngineOptions options = options_for(nano_model());
+    options.kv_bytes = blocks * layout.block_bytes;
+    engine_ = open_engine(options);
+    const uint64_t most = blocks * arch::kBlockTokens - kAnswer;
+    for (uint64_t length = 40; length <= most; length += 61) {
+      expect_sound(request(text(length)));
+      expect_sound(request(text(length)));
+    }
+    EXPECT_GT(engine_->counters().cached_tokens, 0u);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, Reuse, testing::ValuesIn(kPolicies),
