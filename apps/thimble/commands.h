@@ -11,6 +11,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "apps/thimble/options.h"
@@ -40,6 +41,10 @@ struct Command {
   std::vector<Command> subcommands = {};
 };
 
+// Part of a command's answer to standard output. (fmt::print() throws where the output is full.) A
+// failure is told when the command ends, with status 1.
+void print_out(std::string_view text);
+
 Command inspect_command();
 Command init_command();
 Command logits_command();
@@ -48,7 +53,8 @@ Command chat_command();
 Command serve_command();
 Command eval_command();
 
-// Parses the command line, runs one command, prints its error: all of main() but the list.
+// Parses the command line, runs one command, prints its error, sees that what it wrote to standard
+// output got there: all of main() but the list.
 int run_command_line(int argc, char** argv, const std::vector<Command>& commands);
 
 }  // namespace thimble::app

@@ -1,9 +1,11 @@
 // Aim: `generate` writes the answer and nothing else to standard output, the same for the same
 // seed, and ends in good order whatever happens. Method: the command in child processes on a made
 // model, compared with the engine called directly.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <condition_variable>
 #include <fstream>
@@ -186,6 +188,29 @@ uint64_t data_bytes() {
     if (word == "VmData:") status >> kilobytes;
   }
   return kilobytes * 1024;
+}
+
+int status_on_full_output(const std::vector<std::string>& words, std::string& said) {
+  Child child(words, "", [] {
+    const int full = ::open("/dev/full", O_WRONLY);
+    ASSERT_EQ(::dup2(full, STDOUT_FILENO), STDOUT_FILENO);
+  });
+  const int status = child.wait();
+  said = child.err();
+  return status;
+}
+
+// An answer that reached nobody is a failure, for every command and for help.
+TEST(Output, WhatCannotBeWrittenIsAFailure) {
+  const std::string model = nano_model().string();
+  const std::vector<std::vector<std::string>> lines = {
+      {"--help"},         {"inspect", "--help"},        {"--version"},
+      {"inspect", model}, {"inspect", model, "--json"}, generate({"--chat", "x"})};
+  for (const std::vector<std::string>& words : lines) {
+    std::string said;
+    EXPECT_EQ(status_on_full_output(words, said), 1) << words.front();
+    EXPECT_THAT(said, HasSubstr("written")) << words.front();
+  }
 }
 
 // Less memory than the weights are large: they are mapped, never read into memory of our own, and

@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include <unordered_map>
 
 #include "apps/thimble/commands.h"
@@ -53,8 +51,7 @@ Result<Inspection> inspect(const std::string& source) {
 
 Result<int> run_inspect(const InspectFlags& flags) {
   const Inspection inspection = THIMBLE_TRY(inspect(flags.model));
-  const std::string report = flags.json ? inspection_json(inspection) : inspection_text(inspection);
-  fmt::print("{}", report);
+  print_out(flags.json ? inspection_json(inspection) : inspection_text(inspection));
   const bool wrong = inspection.files && !inspection.files->mismatches.empty();
   return wrong ? kExitFailed : kExitDone;
 }

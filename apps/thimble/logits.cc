@@ -91,10 +91,19 @@ Result<void> check_flags(const LogitsFlags& flags) {
 // Before minutes of work, not after.
 Result<void> check_target(const Path& out) {
   std::error_code ignored;
+  if (std::filesystem::is_directory(out, ignored)) {
+    return base::fail(ErrorCode::kInvalidArgument, "--out {} is a directory", out.string());
+  }
   const Path parent = out.has_parent_path() ? out.parent_path() : Path(".");
   if (std::filesystem::is_directory(parent, ignored)) return {};
   return base::fail(ErrorCode::kNotFound, "--out {}: {} is not a directory", out.string(),
                     parent.string());
+}
+
+void note_idle_decode_from(const LogitsFlags& flags, uint64_t tokens) {
+  if (flags.decode_from.value_or(0) < tokens) return;
+  fmt::print(stderr, "note: --decode-from {} has no effect: there are only {}\n",
+             *flags.decode_from, base::counted(tokens, "token", "tokens"));
 }
 
 model::IndexKeys index_keys(const LogitsFlags& flags) {
@@ -170,6 +179,7 @@ Result<int> run_logits(const LogitsFlags& flags) {
         "one",
         flags.hit, base::counted(ids.size(), "token", "tokens"));
   }
+  note_idle_decode_from(flags, ids.size());
   note_idle_compat(flags, ids.size());
   DecisionRecorder recorder(checkpoint.config(), ids.size());
   const auto run = flags.impl == "engine" ? run_engine : run_reference;

@@ -124,5 +124,19 @@ TEST(Logits, SaysThatACompatFlagHasNoEffect) {
   EXPECT_THAT(logits(out, {}), Not(HasSubstr(note)));
 }
 
+TEST(Logits, SaysThatDecodeFromIsBeyondTheIds) {
+  const base::TempDir dir;
+  const Path out = dir.path() / "out";
+  EXPECT_THAT(logits(out, {"--decode-from", "20"}), HasSubstr("note: --decode-from 20 has no"));
+  EXPECT_THAT(logits(out, {"--decode-from", "19"}), Not(HasSubstr("note: --decode-from")));
+}
+
+TEST(Logits, RefusesADirectoryAsOutput) {
+  const base::TempDir dir;
+  const Said said = run_logits_command(dir.path(), {});
+  EXPECT_EQ(said.status, kExitFailed);
+  EXPECT_THAT(said.text, HasSubstr(dir.path().string() + " is a directory"));
+}
+
 }  // namespace
 }  // namespace thimble::app

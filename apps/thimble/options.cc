@@ -220,10 +220,17 @@ std::string overview(const std::vector<Command>& commands) {
 }
 
 void report(const Error& error, std::string_view command) {
-  fmt::print(
-      stderr, "{} {}\n",
-      base::styled(base::Stream::kErr, base::Style::kRed, fmt::format("thimble {}:", command)),
-      error.describe());
+  fmt::print(stderr, "{} {}\n",
+             base::styled(base::Stream::kErr, base::Style::kRed,
+                          command.empty() ? "thimble:" : fmt::format("thimble {}:", command)),
+             error.describe());
+}
+
+// `status`, or failure where not all of standard output was written.
+int flushed(int status, std::string_view command) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
+  report({ErrorCode::kIo, "standard output could not be written", {}}, command);
+  return kExitFailed;
 }
 
 int run_command(const Choice& choice) {
@@ -235,12 +242,14 @@ int run_command(const Choice& choice) {
     }
   }
   const Result<int> status = command.run();
-  if (status) return *status;
+  if (status) return flushed(*status, choice.name);
   report(status.error(), choice.name);
   return kExitFailed;
 }
 
 }  // namespace
+
+void print_out(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 
 Result<void> check_range(const char* flag, uint64_t value, uint64_t low, uint64_t high) {
   if (value >= low && value <= high) return {};
@@ -259,7 +268,7 @@ int run_command_line(int argc, char** argv, const std::vector<Command>& commands
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kExitDone : kExitUsage;
+    return app.exit(error) == 0 ? flushed(kExitDone, "") : kExitUsage;
   }
   if (choice.command == nullptr) {
     fmt::print(stderr, "{}", choice.group == nullptr ? app.help() : choice.group->help());

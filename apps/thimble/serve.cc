@@ -172,7 +172,7 @@ Result<int> run_serve(const ServeFlags& flags) {
   const auto generator = server::make_engine_generator(*engine, std::move(info));
   const Interrupts interrupts;
   server->start(*generator, std::move(routes));
-  fmt::print("{} at {}\n", engine->model_name(), server->url());
+  print_out(fmt::format("{} at {}\n", engine->model_name(), server->url()));
   std::fflush(stdout);
 
   while (interrupts.pending() == 0) std::this_thread::sleep_for(kSignalPoll);

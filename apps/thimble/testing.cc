@@ -29,9 +29,9 @@ int run_thimble(std::vector<std::string> words) {
   words.insert(words.begin(), "thimble");
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
-  return run_command_line(
-      static_cast<int>(argv.size()), argv.data(),
-      {init_command(), generate_command(), chat_command(), serve_command(), eval_command()});
+  return run_command_line(static_cast<int>(argv.size()), argv.data(),
+                          {inspect_command(), init_command(), generate_command(), chat_command(),
+                           serve_command(), eval_command()});
 }
 
 int status_of(int wait_status) {
