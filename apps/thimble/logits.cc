@@ -239,8 +239,7 @@ Command logits_command() {
                    "on steps of one token");
     options.add("--hit", flags->hit, "so many tokens come from the cache");
     options.add("--replay", flags->replay,
-                "how windows are rebuilt after it: auto (unless given), exact or bounded; without "
-                "--hit, bounded cuts the decoder to the last window");
+                "how windows are rebuilt after it: auto (unless given), exact or bounded");
     options.add("--threads", flags->threads, "compute threads; 0: one per CPU");
   };
   command.check = [flags] { return check_flags(*flags); };

@@ -81,8 +81,10 @@ TEST(Logits, RowsAfterAHitAreThoseOfThePolicy) {
     EXPECT_EQ(rows({"--hit", hit, "--replay", "exact", "--chunk", "2"}), whole) << hit;
   }
   EXPECT_EQ(rows({"--hit", "5", "--replay", "exact", "--decode-from", "9"}), whole);
-  EXPECT_NE(rows({"--replay", "bounded"}), whole);
-  for (const uint64_t hit : {uint64_t{0}, uint64_t{9}}) {
+  // A replay from 0 is the cold run.
+  EXPECT_EQ(rows({"--replay", "bounded"}), whole);
+  EXPECT_EQ(rows({"--hit", "8", "--replay", "bounded"}), whole);
+  for (const uint64_t hit : {uint64_t{kWindow + 1}, uint64_t{kWindow + 2}}) {
     rows({"--hit", std::to_string(hit), "--replay", "bounded"});
     const auto file = arch::SafetensorsFile::open(out);
     const auto tensor = *file->get("logits");
