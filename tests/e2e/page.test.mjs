@@ -73,8 +73,8 @@ test('streams an answer with its measures', async () => {
   assert.notEqual(await page.locator('.answer').textContent(), '');
 });
 
-// Stopped from within the page, as soon as there is some text: on a slow machine the answer would be
-// complete before a click from outside arrived.
+// Stopped from within the page, as soon as there is some text: on a slow machine the answer would
+// be complete before a click from outside arrived.
 test('text arrives before the answer is complete, and can be stopped', async () => {
   await page.evaluate(() => {
     const length = (selector) => document.querySelector(selector)?.textContent.length ?? 0;
