@@ -38,28 +38,12 @@ void plan_bounded(RowPlan& out, uint32_t first, uint32_t last, uint64_t begin) {
   for (uint32_t l = first; l <= last; ++l) out.layers[l] = {begin, begin, begin, begin > 0};
 }
 
-}  // namespace
-
-uint64_t RowPlan::layer_tokens() const {
-  uint64_t sum = 0;
-  for (const LayerRows& rows : layers) sum += end - std::min(end, rows.rows_begin);
-  return sum;
-}
-
-uint64_t decoder_cone(const LayerPlan& plan) {
-  return 1 + uint64_t{plan.window - 1} * (plan.layers.size() - plan.decoder_begin);
-}
-
-RowPlan make_row_plan(const LayerPlan& plan, const RowPlanInput& input) {
-  CHECK_LT(input.hit, input.end);
-  CHECK_LT(input.first_output, input.end);
+RowPlan plan_rows(const LayerPlan& plan, const RowPlanInput& input) {
   const uint32_t decoder = plan.decoder_begin;
   const auto top = static_cast<uint32_t>(plan.layers.size()) - 1;
   RowPlan out{.hit = input.hit, .begin = 0, .end = input.end, .layers = {}};
   out.layers.resize(plan.layers.size());
-  // A replay that begins at 0 is the cold run: nothing is bounded.
-  const bool whole = !input.windows_at && input.depth.encoder && input.hit <= *input.depth.encoder;
-  const ReplayDepth depth = whole ? ReplayDepth{} : input.depth;
+  const ReplayDepth& depth = input.depth;
   const bool encoder_bounded = !input.windows_at && depth.encoder && decoder > 0;
   // Rows below `low` do not run: a snapshot stands in for them, or the bound cuts them off.
   uint64_t low = 0;
@@ -93,6 +77,30 @@ RowPlan make_row_plan(const LayerPlan& plan, const RowPlanInput& input) {
   }
   out.begin = out.layers[0].keys_begin;
   return out;
+}
+
+}  // namespace
+
+uint64_t RowPlan::layer_tokens() const {
+  uint64_t sum = 0;
+  for (const LayerRows& rows : layers) sum += end - std::min(end, rows.rows_begin);
+  return sum;
+}
+
+uint64_t decoder_cone(const LayerPlan& plan) {
+  return 1 + uint64_t{plan.window - 1} * (plan.layers.size() - plan.decoder_begin);
+}
+
+RowPlan make_row_plan(const LayerPlan& plan, const RowPlanInput& input) {
+  CHECK_LT(input.hit, input.end);
+  CHECK_LT(input.first_output, input.end);
+  const RowPlan out = plan_rows(plan, input);
+  // A replay from 0 is the cold run; so is one that its depth would take there.
+  const bool cold = out.begin == 0 || input.hit <= input.depth.encoder.value_or(0);
+  if (input.windows_at || !cold) return out;
+  RowPlanInput unbounded = input;
+  unbounded.depth = {};
+  return plan_rows(plan, unbounded);
 }
 
 }  // namespace thimble::arch

@@ -41,8 +41,8 @@ struct RowPlan {
   uint64_t replayed_tokens() const { return hit > begin ? hit - begin : 0; }
 };
 
-// How far window state is rebuilt. Empty: exactly. An encoder depth that reaches back to 0 bounds
-// nothing in either half: the replay is the cold run.
+// How far window state is rebuilt. Empty: exactly. A replay that begins at 0 is the cold run, and
+// bounds nothing in either half.
 struct ReplayDepth {
   std::optional<uint64_t> encoder;  // rows before the hit, at least 1
   std::optional<uint64_t> decoder;  // rows before the end, at least W

@@ -34,11 +34,9 @@ arch::RowPlanInput row_plan_input(const arch::LayerPlan& plan, uint64_t hit,
   if (windows_at) {
     if (!windows_exact && !rebuilds) input.depth.decoder = plan.window;
   } else if (replay == Replay::kBounded) {
-    if (hit > plan.window) input.depth = {plan.window, plan.window};  // else it is the cold run
+    input.depth = {plan.window, plan.window};
   } else if (hit > 0 && !rebuilds) {
     input.depth.decoder = plan.window;
-    // A prompt whose encoder must run from its beginning is as good as cold.
-    if (make_row_plan(plan, input).begin == 0) input.depth = {};
   }
   return input;
 }

@@ -37,7 +37,7 @@ class TraceFrom : public model::Trace {
 arch::RowPlan resumed_rows(const arch::LayerPlan& plan, uint64_t tokens, const Resumption& how) {
   CHECK_LT(how.hit, tokens);
   auto input = row_plan_input(plan, how.hit, {}, true, tokens, how.replay);
-  if (!input.depth.decoder) input.first_output = how.hit;
+  input.first_output = how.hit;  // a bounded decoder has its own
   return make_row_plan(plan, input);
 }
 
