@@ -41,7 +41,7 @@ Result<std::unique_ptr<engine::Engine>> open_engine(const EngineFlags& flags,
                       flags.model.string());
   }
   if (wants_notes(flags)) {
-    const std::string plan = engine::to_text(engine->plan());
+    const std::string plan = planner::to_text(engine->plan());
     fmt::print(stderr, "{}", base::styled(base::Stream::kErr, base::Style::kDim, plan));
   }
   return engine;

@@ -5,7 +5,7 @@
 #include "arch/layer_plan.h"
 #include "base/bytes.h"
 #include "base/terminal.h"
-#include "engine/replay_costs.h"
+#include "planner/replay_costs.h"
 
 namespace thimble::app {
 namespace {
@@ -193,7 +193,7 @@ std::string verdict_text(const arch::CheckpointReport& report) {
 // What a prompt costs after a hit, in layer-tokens; `serve` adds this machine's times.
 std::string replay_text(const arch::Config& config) {
   const auto costs =
-      engine::typical_replay_costs(arch::make_layer_plan(config), config.max_position_embeddings);
+      planner::typical_replay_costs(arch::make_layer_plan(config), config.max_position_embeddings);
   if (costs.hit == 0) return "";
   std::string out = heading("replay");
   out +=

@@ -142,7 +142,7 @@ bool has_random_weights(const Path& model_dir) {
 }
 
 void print_start(const engine::Engine& engine, bool random_weights) {
-  fmt::print(stderr, "{}", engine::to_text(engine.plan()));
+  fmt::print(stderr, "{}", planner::to_text(engine.plan()));
   if (random_weights) {
     fmt::print(stderr, "{}\n",
                base::styled(base::Stream::kErr, base::Style::kYellow,

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "engine/internal/model_runner.h"
 #include "engine/internal/scheduler.h"
+#include "engine/layer_token_time.h"
 #include "engine/model_files.h"
 
 namespace thimble::engine {
@@ -43,7 +44,7 @@ std::string directory_name(const Path& directory) {
   return (error ? directory : whole).filename().string();
 }
 
-void warn_if_clamped(const StartupPlan& plan, uint64_t asked) {
+void warn_if_clamped(const planner::StartupPlan& plan, uint64_t asked) {
   if (asked != 0 || !plan.clamped()) return;
   base::log_warn("context shortened to what memory holds",
                  {{"tokens", base::with_commas(plan.context_tokens)},
@@ -53,9 +54,10 @@ void warn_if_clamped(const StartupPlan& plan, uint64_t asked) {
 }
 
 // Timed if asked for, and if that does not mean reading weights from disk.
-Result<ReplayCosts> replay_costs_here(const model::Model& model, const StartupPlan& plan,
-                                      const EngineOptions& options) {
-  ReplayCosts costs = typical_replay_costs(model.plan(), plan.context_tokens);
+Result<planner::ReplayCosts> replay_costs_here(const model::Model& model,
+                                               const planner::StartupPlan& plan,
+                                               const EngineOptions& options) {
+  planner::ReplayCosts costs = planner::typical_replay_costs(model.plan(), plan.context_tokens);
   if (!options.measures_replay) return costs;
   if (plan.weights_bytes > plan.memory.bytes) {
     costs.untimed = "the weights are larger than the memory available";
@@ -82,7 +84,7 @@ struct Engine::Impl {
   Result<text::SpecialTokens> chat_tokens = text::SpecialTokens{};
   std::vector<int32_t> never_sampled;
   std::unique_ptr<model::Model> model;
-  StartupPlan plan;
+  planner::StartupPlan plan;
   std::unique_ptr<ModelRunner> runner;
   std::optional<Scheduler> scheduler;
 };
@@ -102,9 +104,10 @@ Result<void> Engine::Impl::load(const EngineOptions& options) {
   model_options.token_map = token_map;
   model = THIMBLE_TRY(model::Model::create(checkpoint, model_options));
   const auto layout = arch::make_cache_layout(checkpoint.config(), model->cache_format());
-  const StartupWishes wishes{options.context_tokens, options.kv_bytes, options.snapshot_bytes};
-  plan = THIMBLE_TRY(
-      plan_startup(checkpoint.config(), layout, checkpoint.bytes(), wishes, available_memory()));
+  const planner::StartupWishes wishes{options.context_tokens, options.kv_bytes,
+                                      options.snapshot_bytes};
+  plan = THIMBLE_TRY(planner::plan_startup(checkpoint.config(), layout, checkpoint.bytes(), wishes,
+                                           base::available_memory()));
   warn_if_clamped(plan, options.context_tokens);
   plan.replay = THIMBLE_TRY(replay_costs_here(*model, plan, options));
   ModelRunnerOptions running;
@@ -147,7 +150,7 @@ Result<RequestId> Engine::submit(GenerationRequest request, std::shared_ptr<Gene
 void Engine::cancel(RequestId id) { impl_->scheduler->cancel(id); }
 
 const arch::Config& Engine::config() const { return impl_->checkpoint.config(); }
-const StartupPlan& Engine::plan() const { return impl_->plan; }
+const planner::StartupPlan& Engine::plan() const { return impl_->plan; }
 const arch::LayerPlan& Engine::layers() const { return impl_->model->plan(); }
 uint64_t Engine::context_tokens() const { return impl_->plan.context_tokens; }
 const std::string& Engine::model_name() const { return impl_->name; }

@@ -16,8 +16,8 @@
 #include "base/file.h"
 #include "base/result.h"
 #include "engine/request.h"
-#include "engine/startup_plan.h"
 #include "model/forward.h"
+#include "planner/startup_plan.h"
 #include "text/special_tokens.h"
 #include "text/tokenizer.h"
 
@@ -56,7 +56,7 @@ class Engine {
   void cancel(RequestId id);
 
   const arch::Config& config() const;
-  const StartupPlan& plan() const;  // the bytes: printed by the commands
+  const planner::StartupPlan& plan() const;  // the bytes: printed by the commands
   const arch::LayerPlan& layers() const;
   uint64_t context_tokens() const;        // longest prompt + answer
   const std::string& model_name() const;  // the directory's name

@@ -21,26 +21,6 @@ cache::Marks marks_after(const arch::LayerPlan& plan, const arch::RowPlanInput& 
 
 }  // namespace
 
-arch::RowPlanInput row_plan_input(const arch::LayerPlan& plan, uint64_t hit,
-                                  std::optional<uint64_t> windows_at, bool windows_exact,
-                                  uint64_t end, Replay replay) {
-  arch::RowPlanInput input;
-  input.hit = hit;
-  input.windows_at = windows_at;
-  input.end = end;
-  input.first_output = end - 1;
-  if (replay == Replay::kExact) return input;
-  const bool rebuilds = end - windows_at.value_or(hit) >= arch::decoder_cone(plan);
-  if (windows_at) {
-    if (!windows_exact && !rebuilds) input.depth.decoder = plan.window;
-  } else if (replay == Replay::kBounded) {
-    input.depth = {plan.window, plan.window};
-  } else if (hit > 0 && !rebuilds) {
-    input.depth.decoder = plan.window;
-  }
-  return input;
-}
-
 cache::Exactness exactness(Replay replay) {
   switch (replay) {
     case Replay::kAuto:

@@ -237,7 +237,7 @@ TEST(ReplayCostsOfAnEngine, AreTimedWhenAskedFor) {
   EngineOptions options = options_for(nano_model());
   EXPECT_FALSE(open_engine(options)->plan().replay.layer_token_us.has_value());
   options.measures_replay = true;
-  const ReplayCosts costs = open_engine(options)->plan().replay;
+  const planner::ReplayCosts costs = open_engine(options)->plan().replay;
   EXPECT_GT(costs.layer_token_us.value_or(0), 0);
   EXPECT_EQ(costs.hit, 8192u);
 }

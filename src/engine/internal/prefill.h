@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "arch/replay_policy.h"
 #include "arch/row_plan.h"
 #include "cache/paged_cache.h"
 #include "engine/replay.h"
@@ -26,12 +27,6 @@ struct Route {
   cache::Marks marks;                            // of that snapshot
   const cache::SnapshotUse* snapshot = nullptr;  // it
 };
-
-// The rows of a prompt that ends at `end` and whose last logits are wanted: what the policy lets be
-// bounded. `windows_at`: a snapshot's position, `windows_exact` its decoder's.
-arch::RowPlanInput row_plan_input(const arch::LayerPlan& plan, uint64_t hit,
-                                  std::optional<uint64_t> windows_at, bool windows_exact,
-                                  uint64_t end, Replay replay);
 
 // Which snapshots a policy may resume from.
 cache::Exactness exactness(Replay replay);

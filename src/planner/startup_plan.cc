@@ -1,4 +1,4 @@
-#include "engine/startup_plan.h"
+#include "planner/startup_plan.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 
 #include "base/bytes.h"
 
-namespace thimble::engine {
+namespace thimble::planner {
 namespace {
 
 using base::human_bytes;
@@ -51,7 +51,7 @@ std::string memory_text(const StartupPlan& plan) {
 
 Result<StartupPlan> plan_startup(const arch::Config& config, const arch::CacheLayout& layout,
                                  uint64_t weights_bytes, const StartupWishes& wishes,
-                                 const AvailableMemory& memory) {
+                                 const base::AvailableMemory& memory) {
   StartupPlan plan;
   plan.weights_bytes = weights_bytes;
   plan.cache_bytes_per_token = arch::global_bytes_per_token(layout);
@@ -115,4 +115,4 @@ std::string to_text(const StartupPlan& plan) {
   return text;
 }
 
-}  // namespace thimble::engine
+}  // namespace thimble::planner

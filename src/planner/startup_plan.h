@@ -8,11 +8,11 @@
 
 #include "arch/cache_layout.h"
 #include "arch/config.h"
+#include "base/available_memory.h"
 #include "base/result.h"
-#include "engine/memory.h"
-#include "engine/replay_costs.h"
+#include "planner/replay_costs.h"
 
-namespace thimble::engine {
+namespace thimble::planner {
 
 // What the user asked for.
 struct StartupWishes {
@@ -31,7 +31,7 @@ struct StartupPlan {
   uint64_t context_tokens = 0;        // longest prompt + answer
   uint64_t context_tokens_model = 0;  // the model's maximum
   uint64_t sequence_bytes = 0;        // of a sequence that fills the context, whole blocks
-  AvailableMemory memory;
+  base::AvailableMemory memory;
   ReplayCosts replay;  // of a typical hit; filled in by the engine
 
   bool clamped() const { return context_tokens < context_tokens_model; }
@@ -44,11 +44,11 @@ struct StartupPlan {
 // step's activations. It is not made larger than kContextsMax full contexts.
 Result<StartupPlan> plan_startup(const arch::Config& config, const arch::CacheLayout& layout,
                                  uint64_t weights_bytes, const StartupWishes& wishes,
-                                 const AvailableMemory& memory);
+                                 const base::AvailableMemory& memory);
 
 inline constexpr uint64_t kContextsMax = 32;
 
 // A few lines for a person, each ended by a newline.
 std::string to_text(const StartupPlan& plan);
 
-}  // namespace thimble::engine
+}  // namespace thimble::planner

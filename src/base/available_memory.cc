@@ -1,4 +1,4 @@
-#include "engine/memory.h"
+#include "base/available_memory.h"
 
 #include <sys/resource.h>
 
@@ -9,7 +9,7 @@
 #include <optional>
 #include <sstream>
 
-namespace thimble::engine {
+namespace thimble::base {
 namespace {
 
 constexpr uint64_t kNoLimit = std::numeric_limits<uint64_t>::max();
@@ -104,4 +104,4 @@ AvailableMemory available_memory(const Path& root) {
   return memory;
 }
 
-}  // namespace thimble::engine
+}  // namespace thimble::base

@@ -7,7 +7,7 @@
 
 #include "base/file.h"
 
-namespace thimble::engine {
+namespace thimble::base {
 
 struct AvailableMemory {
   uint64_t bytes = 0;
@@ -19,4 +19,4 @@ struct AvailableMemory {
 // them up.
 AvailableMemory available_memory(const Path& root = "/");
 
-}  // namespace thimble::engine
+}  // namespace thimble::base

@@ -1,7 +1,7 @@
 // Aim: the least of all limits is found and named: the system's, each control group's up to the
 // mount point, the process's own. Method: file trees as the kernel shows them, written below a
 // temporary root; setrlimit in a child process for the last.
-#include "engine/memory.h"
+#include "base/available_memory.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 
 #include <cstdlib>
 
-namespace thimble::engine {
+namespace thimble::base {
 namespace {
 
 class MemoryTest : public testing::Test {
@@ -97,4 +97,4 @@ TEST(Memory, ThisMachineHasSome) {
 }
 
 }  // namespace
-}  // namespace thimble::engine
+}  // namespace thimble::base

@@ -1,13 +1,13 @@
 // Aim: the printed costs are those of the rows that policies run. Method: the released plan, whose
 // sums are known in closed form (design: W = 128, 20 encoder and 20 decoder layers).
-#include "engine/replay_costs.h"
+#include "planner/replay_costs.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "arch/config.h"
 
-namespace thimble::engine {
+namespace thimble::planner {
 namespace {
 
 using ::testing::HasSubstr;
@@ -50,4 +50,4 @@ TEST(ReplayCosts, TextHasTimesOnlyOnceMeasured) {
 }
 
 }  // namespace
-}  // namespace thimble::engine
+}  // namespace thimble::planner

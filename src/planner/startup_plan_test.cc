@@ -1,14 +1,12 @@
-// Aim: the plan's bytes are those the cache then takes, and the context is what the model or the
-// memory allows, refused or shortened with the numbers. Method: the released configuration with
-// made-up amounts of memory; arithmetic by hand; a real cache filled to the planned context.
-#include "engine/startup_plan.h"
+// Aim: the context is what the model or the memory allows, refused or shortened with the numbers.
+// Method: the released configuration with made-up amounts of memory; arithmetic by hand. That the
+// plan is what is then allocated is tested above this module (engine/plan_bytes_test.cc).
+#include "planner/startup_plan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "cache/paged_cache.h"
-
-namespace thimble::engine {
+namespace thimble::planner {
 namespace {
 
 using testing::HasSubstr;
@@ -68,7 +66,7 @@ TEST_F(StartupPlanTest, ThePoolTakesWhatSmallWeightsLeave) {
 
 TEST_F(StartupPlanTest, SizesAskedForAreKept) {
   StartupWishes wishes{.kv_bytes = 10 * kBlock + 5, .snapshot_bytes = 77};
-  const AvailableMemory memory{1ULL << 30, "MemAvailable"};
+  const base::AvailableMemory memory{1ULL << 30, "MemAvailable"};
   const auto made = plan_startup(config, layout, kWeights, wishes, memory);
   ASSERT_TRUE(made.has_value());
   EXPECT_EQ(made->pool_bytes, 10 * kBlock);
@@ -108,20 +106,6 @@ TEST_F(StartupPlanTest, NoRoomForABlockIsRefused) {
   EXPECT_TRUE(plan(0, 8 * (kFixed + kBlock)).has_value());
 }
 
-TEST_F(StartupPlanTest, TheCacheTakesWhatWasPlanned) {
-  const auto made = plan(3000, 1ULL << 30);
-  ASSERT_TRUE(made.has_value());
-  auto cache = cache::PagedCache::create(config, layout, {.pool_bytes = made->pool_bytes});
-  ASSERT_TRUE(cache.has_value());
-  EXPECT_EQ((*cache)->counters().blocks_total * kBlock, made->pool_bytes);
-  auto sequence = (*cache)->open_empty({}, made->context_tokens);
-  ASSERT_TRUE(sequence.has_value());
-  ASSERT_TRUE((*sequence)->reserve(made->context_tokens).has_value());
-  const uint64_t state = made->fixed_bytes - kWindows;  // held by model::SequenceState
-  EXPECT_EQ((*sequence)->reserved_bytes() + (*sequence)->window_bytes() + state,
-            made->sequence_bytes);
-}
-
 TEST_F(StartupPlanTest, ModelWithoutGlobalCacheIsBoundByItsMaximumOnly) {
   layout.owners.clear();
   layout.block_bytes = 0;
@@ -132,4 +116,4 @@ TEST_F(StartupPlanTest, ModelWithoutGlobalCacheIsBoundByItsMaximumOnly) {
 }
 
 }  // namespace
-}  // namespace thimble::engine
+}  // namespace thimble::planner

@@ -1,8 +1,8 @@
 // What each replay policy costs after a hit, in layer-tokens and, once a run was timed, in seconds.
 //
 // A layer-token is one row through one layer: the unit that policies differ in. Seconds take every
-// one of them for equally long, which is about right for rows of a prompt. Pure but for
-// measure_layer_token(). Source: docs/replay.md.
+// one of them for equally long, which is about right for rows of a prompt. Pure
+// arithmetic; engine/layer_token_time.h measures. Source: docs/replay.md.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,8 @@
 #include <string>
 
 #include "arch/layer_plan.h"
-#include "base/result.h"
-#include "model/forward.h"
 
-namespace thimble::engine {
+namespace thimble::planner {
 
 struct ReplayCosts {
   uint64_t hit = 0;         // cached tokens; 0: nothing was worked out
@@ -34,12 +32,7 @@ ReplayCosts replay_costs(const arch::LayerPlan& plan, uint64_t hit, uint64_t new
 // Of a hit and a question as chats have them, where a context holds so many tokens.
 ReplayCosts typical_replay_costs(const arch::LayerPlan& plan, uint64_t context_tokens);
 
-// Microseconds of a layer-token: a few rows through a sequence of their own, doubled until they
-// take long enough to be timed.
-Result<double> measure_layer_token(const model::Model& model, uint64_t context_tokens,
-                                   uint32_t threads);
-
 // Two or three lines for a person, each ended by a newline; nothing where nothing was worked out.
 std::string to_text(const ReplayCosts& costs);
 
-}  // namespace thimble::engine
+}  // namespace thimble::planner
