@@ -1,137 +1,22 @@
-// Aim: what is rebuilt after a hit is what the row plan promises. Exactly and from a snapshot, the
-// logits are the cold run's bits; bounded, they are those of a slow reference that truncates its
-// attention at the same places; entries below the hit are never touched. Method: t1 and t2, hits at
-// every edge, chunk sizes from one row to all; the sweep over all hits has label slow.
+// Aim: what the ways to go on have besides hits and steps (replay_matrix_test.cc): the cold run's
+// own cone, repeated replays, snapshots used one token early or with entries beyond them, rewinds,
+// rejected tokens, forks, and Engram's rows on all of these. Method: t1 and t2, every edge of
+// window, block and pair; each way is compared bit for bit with the cold run.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <optional>
+#include <set>
+#include <string>
 
-#include "base/random.h"
-#include "engine/forced_run.h"
-#include "model/reference.h"
 #include "tests/golden/collector.h"
-#include "tests/golden/model_case.h"
+#include "tests/golden/replay_case.h"
 
 namespace thimble::golden {
 namespace {
 
-using engine::ForcedSequence;
-using model::Mode;
-
-class Replay : public ::testing::TestWithParam<const char*> {
- protected:
-  Replay() : golden_(GetParam()) {
-    window_ = golden_.checkpoint.config().sliding_window;
-    vocab_ = golden_.checkpoint.config().vocab_size;
-    ids_ = golden_.ids;
-    total_ = ids_.size();
-    plan_ = arch::make_layer_plan(golden_.checkpoint.config());
-  }
-
-  std::unique_ptr<model::Model> make(Mode mode) const {
-    model::ModelOptions options;
-    options.mode = mode;
-    options.token_map = golden_.token_map;
-    auto model = model::Model::create(golden_.checkpoint, options);
-    CHECK(model.has_value());
-    return std::move(*model);
-  }
-
-  ForcedSequence start(const model::Model& model) {
-    auto made = ForcedSequence::create(model, total_ + 8, pool_);
-    CHECK(made.has_value());
-    return std::move(*made);
-  }
-
-  // Where a run whose prompt ends at `end` stops: some decoded tokens later.
-  uint64_t until(uint64_t end) const { return std::min(total_, end + 6); }
-
-  // The last row's logits after a prompt of plan.end tokens, then those of each forced token.
-  std::vector<float> finish(ForcedSequence& sequence, const arch::RowPlan& plan, uint64_t chunk) {
-    std::vector<float> logits(vocab_ * (until(plan.end) - plan.end + 1));
-    CHECK(sequence.run(ids(plan.begin, plan.end), {.plan = &plan, .chunk = chunk, .logit_rows = 1},
-                       std::span(logits).first(vocab_)));
-    for (uint64_t p = plan.end; p < until(plan.end); ++p) {
-      CHECK(sequence.run(ids(p, p + 1), {.logit_rows = 1},
-                         std::span(logits).subspan((p - plan.end + 1) * vocab_, vocab_)));
-    }
-    return logits;
-  }
-
-  std::span<const int32_t> ids(uint64_t begin, uint64_t end) const {
-    return std::span(ids_).subspan(begin, end - begin);
-  }
-
-  // The cold run's rows that finish() gives.
-  std::span<const float> cold_from(uint64_t end) const {
-    return std::span(cold_).subspan((end - 1) * vocab_, (until(end) - end + 1) * vocab_);
-  }
-
-  arch::RowPlanInput prompt(uint64_t hit, uint64_t end) const {
-    return {.hit = hit, .windows_at = {}, .end = end, .first_output = end - 1, .depth = {}};
-  }
-
-  // Hits where something changes: windows, blocks, odd pairs, the whole prompt but its last token.
-  std::vector<uint64_t> edge_hits(uint64_t end) const {
-    std::vector<uint64_t> hits;
-    for (const uint64_t hit :
-         {uint64_t{1}, uint64_t{2}, uint64_t{window_ - 1}, uint64_t{window_}, uint64_t{window_ + 1},
-          uint64_t{127}, uint64_t{128}, uint64_t{129}, end / 2 | 1, end - 1}) {
-      if (hit < end) hits.push_back(hit);
-    }
-    return hits;
-  }
-
-  // A sequence that holds the first `hit` tokens' entries and no window: rows of zeros, which would
-  // move the logits of whoever read one.
-  ForcedSequence with_entries(const model::Model& model, uint64_t hit, uint64_t begin) {
-    ForcedSequence sequence = start(model);
-    if (hit == 0) return sequence;
-    CHECK(sequence.run(ids(0, hit), {}, {}));
-    CHECK(sequence.reopen(ids_, hit, begin, ForcedSequence::Windows::kNone));
-    return sequence;
-  }
-
-  void expect_exact(const model::Model& model, uint64_t hit, uint64_t end, uint64_t chunk) {
-    const arch::RowPlan plan = make_row_plan(plan_, prompt(hit, end));
-    ForcedSequence sequence = with_entries(model, hit, plan.begin);
-    const auto entries = sequence.entry_bytes(hit);
-    const auto logits = finish(sequence, plan, chunk);
-    EXPECT_TRUE(std::ranges::equal(logits, cold_from(end)))
-        << "hit " << hit << " end " << end << " chunk " << chunk;
-    EXPECT_EQ(sequence.entry_bytes(hit), entries) << "hit " << hit;
-    expect_cold_entries(sequence, end);
-    expect_sound(sequence);
-  }
-
-  void expect_cold_entries(const ForcedSequence& sequence, uint64_t end) const {
-    EXPECT_EQ(sequence.entry_bytes(until(end)), cold_sequence_->entry_bytes(until(end)))
-        << "end " << end;
-  }
-
-  static void expect_sound(const ForcedSequence& sequence) {
-    const auto sound = sequence.cache().check_integrity();
-    EXPECT_TRUE(sound) << sound.error().message;
-    EXPECT_EQ(sequence.cache().counters().publish_mismatches, 0u);
-  }
-
-  void run_cold(const model::Model& model) {
-    cold_sequence_ = start(model);
-    cold_.resize(total_ * vocab_);
-    CHECK(cold_sequence_->run(ids(0, total_), {.logit_rows = total_}, cold_));
-  }
-
-  ModelCase golden_;
-  base::ThreadPool pool_{1};  // forward_test.cc has the threads
-  std::vector<int32_t> ids_;
-  uint64_t total_ = 0;
-  uint32_t window_ = 0;
-  uint64_t vocab_ = 0;
-  arch::LayerPlan plan_;
-  std::vector<float> cold_;  // [total, vocab]
-  std::optional<ForcedSequence> cold_sequence_;
-};
+using Replay = ReplayCase;
 
 // A cold prompt of which only the last row is wanted: the decoder's cone gives the same bits.
 TEST_P(Replay, ColdConeEqualsAllRows) {
@@ -140,29 +25,6 @@ TEST_P(Replay, ColdConeEqualsAllRows) {
   for (const uint64_t chunk : {uint64_t{1}, uint64_t{3}, uint64_t{window_}, total_}) {
     for (const uint64_t end : {uint64_t{1}, uint64_t{window_ + 1}, total_ - 3}) {
       expect_exact(*model, 0, end, chunk);
-    }
-  }
-}
-
-TEST_P(Replay, ExactEqualsTheColdRun) {
-  const auto model = make(Mode::kExact);
-  run_cold(*model);
-  const uint64_t end = total_ - 3;
-  for (const uint64_t chunk : {uint64_t{1}, uint64_t{3}, uint64_t{window_}, total_}) {
-    for (const uint64_t hit : edge_hits(end)) expect_exact(*model, hit, end, chunk);
-  }
-}
-
-// Every hit from 1 to 400 at nine chunk sizes, beyond the golden's own tokens; label slow.
-TEST_P(Replay, SweepOfHitsAndChunks) {
-  const auto model = make(Mode::kExact);
-  base::SplitMix64 random(3);
-  while (ids_.size() < 416) ids_.push_back(ids_[random.below(golden_.total)]);
-  total_ = ids_.size();
-  run_cold(*model);
-  for (uint64_t hit = 1; hit <= 400; ++hit) {
-    for (const uint64_t chunk : {1, 2, 3, 7, 8, 64, 127, 128, 400}) {
-      expect_exact(*model, hit, hit + 1 + hit % 9, chunk);
     }
   }
 }
@@ -220,48 +82,6 @@ TEST_P(Replay, SnapshotsEqualTheColdRun) {
           << "snapshot " << at << " from " << begin << " hit " << hit;
       expect_cold_entries(sequence, end);
       expect_sound(sequence);
-    }
-  }
-}
-
-// Bounded to a depth: nokvq is the sharp comparison, codes do not flip there.
-TEST_P(Replay, BoundedEqualsTheTruncatedReference) {
-  const auto model = make(Mode::kNokvq);
-  const uint64_t end = total_ - 3;
-  for (const uint64_t depth : {uint64_t{window_}, uint64_t{window_ + 5}, total_}) {
-    for (const uint64_t hit : {uint64_t{window_ + 1}, end / 2 | 1, end / 4 * 2, end - 1}) {
-      arch::RowPlanInput input = prompt(hit, end);
-      input.depth = {depth, depth};
-      const arch::RowPlan plan = make_row_plan(plan_, input);
-      model::ReferenceOptions options;
-      options.mode = model::ReferenceMode::kNokvq;
-      options.token_map = golden_.token_map;
-      auto reference = model::Reference::create(golden_.checkpoint, options);
-      ASSERT_TRUE(reference);
-      ASSERT_TRUE((*reference)->forward(ids(0, hit)));
-      const uint64_t begin = hit > depth ? hit - depth : 0;
-      // A replay from 0 is the cold run: nothing is cut off.
-      const uint64_t kept = begin == 0 ? 0 : std::max(begin, end - depth);
-      (*reference)->resume(hit, begin, kept);
-      auto expected = *(*reference)->forward(ids(begin, end));
-      expected.erase(expected.begin(), expected.end() - static_cast<std::ptrdiff_t>(vocab_));
-      for (uint64_t p = end; p < until(end); ++p) {
-        const auto row = *(*reference)->forward(ids(p, p + 1));
-        expected.insert(expected.end(), row.begin(), row.end());
-      }
-      std::vector<float> first;
-      for (const uint64_t chunk : {total_, uint64_t{1}, uint64_t{window_ + 3}}) {
-        ForcedSequence sequence = with_entries(*model, hit, plan.begin);
-        if (plan.begin > 0) sequence.mark_private();
-        const auto entries = sequence.entry_bytes(hit);
-        const auto logits = finish(sequence, plan, chunk);
-        EXPECT_LE(distance(logits, expected).max_abs, 2e-4)
-            << "depth " << depth << " hit " << hit << " chunk " << chunk;
-        EXPECT_EQ(sequence.entry_bytes(hit), entries);
-        if (first.empty()) first = logits;
-        EXPECT_TRUE(std::ranges::equal(logits, first)) << "chunk " << chunk;
-        expect_sound(sequence);
-      }
     }
   }
 }
@@ -348,57 +168,76 @@ TEST_P(Replay, ForksDoNotTouchEachOther) {
   }
 }
 
-// Engram row ids by position, whatever way the tokens came: one shot, pieces, a hit, a snapshot, a
-// fork, a rewind.
-using EngramReplay = Replay;
-TEST_P(EngramReplay, RowsAreTheSameOnEveryRoute) {
-  const auto model = make(Mode::kExact);
-  const std::set<std::string, std::less<>> only = {"engram_ids"};
-  Collector whole(only);
-  ForcedSequence cold = start(*model);
-  ASSERT_TRUE(cold.run(ids_, {.trace = &whole}, {}));
-  const auto expect_same = [&](const Collector& trace, const char* route) {
-    size_t compared = 0;
-    for (const auto& [name, rows] : trace.int_rows()) {
-      for (size_t row = 0; row < rows.size(); ++row) {
-        if (rows[row].empty()) continue;
-        EXPECT_EQ(rows[row], whole.int_rows().at(name)[row]) << route << " " << name << " " << row;
-        ++compared;
+// Engram row ids by position, whatever way the tokens came. Of the golden models that have vectors
+// t1 alone has Engram; t2 has none (its config.json lists no Engram layer).
+class EngramReplay : public ReplayCase {
+ protected:
+  void run_whole(const model::Model& model) {
+    ForcedSequence cold = start(model);
+    ASSERT_TRUE(cold.run(ids_, {.trace = &whole_}, {}));
+    // Of each Engram layer, every token's.
+    ASSERT_EQ(whole_.int_rows().size(), golden_.checkpoint.config().engram.layer_ids.size());
+    for (const auto& [name, rows] : whole_.int_rows()) EXPECT_EQ(rows.size(), total_) << name;
+  }
+
+  // `from`: first row that the route must have run.
+  void expect_same(const Collector& trace, uint64_t from, const std::string& route) const {
+    for (const auto& [name, all] : whole_.int_rows()) {
+      const auto& rows = trace.int_rows().at(name);
+      ASSERT_EQ(rows.size(), total_) << route << " " << name;
+      for (uint64_t row = 0; row < total_; ++row) {
+        if (row < from && rows[row].empty()) continue;
+        EXPECT_EQ(rows[row], all[row]) << route << " " << name << " row " << row;
       }
     }
-    EXPECT_GT(compared, 0u) << route;
-  };
-  for (const uint64_t chunk : {1, 2, 3, 5}) {
-    Collector trace(only);
+  }
+
+  const std::set<std::string, std::less<>> only_ = {"engram_ids"};
+  Collector whole_{only_};
+};
+
+TEST_P(EngramReplay, PiecesHashAsTheWhole) {
+  const auto model = make(Mode::kExact);
+  run_whole(*model);
+  for (const uint64_t chunk : {1, 2, 3, 5, 16, 127, 128}) {
+    Collector trace(only_);
     ForcedSequence sequence = start(*model);
     ASSERT_TRUE(sequence.run(ids_, {.chunk = chunk, .trace = &trace}, {}));
-    expect_same(trace, "pieces");
+    expect_same(trace, 0, fmt::format("steps of {}", chunk));
   }
-  const uint64_t hit = total_ / 2 | 1;
-  const arch::RowPlan plan = make_row_plan(plan_, prompt(hit, total_));
-  Collector resumed(only);
-  ForcedSequence sequence = with_entries(*model, hit, plan.begin);
-  ASSERT_TRUE(
-      sequence.run(ids(plan.begin, total_), {.plan = &plan, .chunk = 7, .trace = &resumed}, {}));
-  expect_same(resumed, "hit");
+}
 
-  Collector forked(only);
-  ForcedSequence parent = start(*model);
-  ASSERT_TRUE(parent.run(ids(0, hit), {}, {}));
-  ASSERT_TRUE(parent.keep_snapshot());
-  ASSERT_TRUE(parent.fork()->run(ids(hit, total_), {.trace = &forked}, {}));
-  expect_same(forked, "fork");
+TEST_P(EngramReplay, RowsAreTheSameOnEveryRoute) {
+  const auto model = make(Mode::kExact);
+  run_whole(*model);
+  for (const uint64_t hit : edge_hits(total_ - 6)) {
+    SCOPED_TRACE(fmt::format("hit {}", hit));
+    const arch::RowPlan plan = make_row_plan(plan_, prompt(hit, total_));
+    Collector resumed(only_);
+    ForcedSequence sequence = with_entries(*model, hit, plan.begin);
+    ASSERT_TRUE(
+        sequence.run(ids(plan.begin, total_), {.plan = &plan, .chunk = 7, .trace = &resumed}, {}));
+    expect_same(resumed, hit, "hit");
 
-  Collector restored(only);
-  ASSERT_TRUE(parent.reopen(ids(0, hit + 1), hit, hit, ForcedSequence::Windows::kSnapshot));
-  ASSERT_TRUE(parent.run(ids(hit, total_), {.trace = &restored}, {}));
-  expect_same(restored, "snapshot");
+    Collector forked(only_);
+    ForcedSequence parent = start(*model);
+    ASSERT_TRUE(parent.run(ids(0, hit), {}, {}));
+    ASSERT_TRUE(parent.keep_snapshot());
+    ASSERT_TRUE(parent.fork()->run(ids(hit, total_), {.trace = &forked}, {}));
+    expect_same(forked, hit, "fork");
 
-  Collector rewound(only);
-  const arch::RowPlan back = make_row_plan(plan_, prompt(hit - 2, total_));
-  ASSERT_TRUE(parent.rewind(ids(0, hit - 2), back.begin));
-  ASSERT_TRUE(parent.run(ids(back.begin, total_), {.plan = &back, .trace = &rewound}, {}));
-  expect_same(rewound, "rewind");
+    Collector restored(only_);
+    ASSERT_TRUE(parent.reopen(ids(0, hit + 1), hit, hit, ForcedSequence::Windows::kSnapshot));
+    ASSERT_TRUE(parent.run(ids(hit, total_), {.trace = &restored}, {}));
+    expect_same(restored, hit, "snapshot");
+
+    Collector rewound(only_);
+    const uint64_t to = hit > 2 ? hit - 2 : hit;
+    const arch::RowPlan back = make_row_plan(plan_, prompt(to, total_));
+    ASSERT_TRUE(parent.rewind(ids(0, to), back.begin));
+    ASSERT_TRUE(parent.run(ids(back.begin, total_), {.plan = &back, .trace = &rewound}, {}));
+    expect_same(rewound, to, "rewind");
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Replay, ::testing::Values("t1_mini", "t2_text_minimal"));
