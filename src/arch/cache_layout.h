@@ -23,6 +23,17 @@ inline constexpr uint32_t kWindowSlackRows = 8;  // ring rows beyond the window,
 // kPacked is what is stored; kFloat (float32 rows, nothing rounded) serves the nokvq mode.
 enum class CacheFormat { kPacked, kFloat };
 
+// A packed row: its codes, and the scales of their groups.
+struct RowBytes {
+  uint32_t payload = 0;
+  uint32_t scales = 0;
+
+  uint32_t total() const { return payload + scales; }
+};
+RowBytes packed_main_row(uint32_t head_dim);         // E2M1, an E4M3 scale for 16 values
+RowBytes packed_index_row(uint32_t index_head_dim);  // E2M1, an E8M0 scale for 32
+RowBytes packed_window_row(uint32_t head_dim);       // E4M3, an E8M0 scale for 32
+
 struct OwnerLayout {
   uint32_t layer = 0;
   uint32_t ratio = 0;
@@ -56,8 +67,12 @@ double global_bytes_per_token(const CacheLayout& layout);
 // What one sequence holds beside its blocks.
 struct SequenceBytes {
   uint64_t windows = 0;         // all rings, without slack: 2,703,360 for the released model
+  uint64_t window_slack = 0;    // ring rows beyond the window
   uint64_t half_pairs = 0;      // fp32 value and gate of each ratio-2 owner's open group: 12,288
   uint64_t engram_history = 0;  // compressed ids of the last max_ngram_size - 1 tokens
+  // What a snapshot keeps beside the windows: open groups, and where every window begins, each
+  // number of 64 bits (model/sequence_state.h writes it). Ids and Engram history follow from tokens.
+  uint64_t snapshot_state = 0;
 };
 SequenceBytes sequence_bytes(const Config& config, const CacheLayout& layout);
 

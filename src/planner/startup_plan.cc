@@ -12,12 +12,9 @@ namespace {
 using base::human_bytes;
 using base::with_commas;
 
-// Rings as cache/window_rings.cc allocates them, slack included.
 uint64_t fixed_bytes(const arch::Config& config, const arch::CacheLayout& layout) {
   const arch::SequenceBytes bytes = arch::sequence_bytes(config, layout);
-  const uint64_t slack =
-      uint64_t{layout.window_layers} * arch::kWindowSlackRows * layout.window_row_bytes;
-  return bytes.windows + slack + bytes.half_pairs + bytes.engram_history;
+  return bytes.windows + bytes.window_slack + bytes.half_pairs + bytes.engram_history;
 }
 
 // The pool, as wished or as large as fits, in whole blocks.

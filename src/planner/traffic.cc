@@ -1,0 +1,118 @@
+#include "planner/traffic.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "arch/cache_layout.h"
+#include "arch/weight_table.h"
+
+namespace thimble::planner {
+namespace {
+
+constexpr const char* kRouted = "routed experts";
+
+double sum(const std::vector<TrafficLine>& lines) {
+  return std::accumulate(lines.begin(), lines.end(), 0.0,
+                         [](double bytes, const TrafficLine& line) { return bytes + line.bytes; });
+}
+
+void add(std::vector<TrafficLine>& lines, const char* what, double bytes) {
+  const auto found = std::ranges::find(lines, what, &TrafficLine::what);
+  if (found == lines.end()) {
+    lines.push_back({what, bytes});
+  } else {
+    found->bytes += bytes;
+  }
+}
+
+bool contains(const std::string& name, const char* piece) {
+  return name.find(piece) != std::string::npos;
+}
+
+// Not read for text.
+bool is_other(const arch::ExpectedTensor& tensor) {
+  return tensor.part == arch::WeightPart::kVision || tensor.name.starts_with("mtp.");
+}
+
+// Which line of the table a tensor is read under, and how much of it a token reads.
+void add_weight(const arch::Config& config, const arch::ExpectedTensor& tensor,
+                std::vector<TrafficLine>& lines) {
+  const auto bytes = static_cast<double>(tensor.bytes());
+  const auto rows = static_cast<double>(tensor.shape[0]);
+  if (tensor.part == arch::WeightPart::kExperts) {
+    add(lines, kRouted, bytes * config.num_experts_per_tok / config.n_routed_experts);
+  } else if (tensor.part == arch::WeightPart::kAttention && !contains(tensor.name, "indexer") &&
+             !contains(tensor.name, "compressor")) {
+    add(lines, "attention", bytes);
+  } else if (contains(tensor.name, "shared_experts")) {
+    add(lines, "shared expert", bytes);
+  } else if (tensor.name == "head.weight") {
+    add(lines, "head", bytes);
+  } else if (tensor.name == "embed.weight") {
+    add(lines, "rest", bytes / rows);
+  } else if (contains(tensor.name, "engram.embed")) {
+    add(lines, "rest", bytes / rows * config.engram.lookups());
+  } else {
+    add(lines, "rest", bytes);
+  }
+}
+
+}  // namespace
+
+double Traffic::weight_bytes() const { return sum(weights); }
+double Traffic::cache_bytes() const { return sum(cache); }
+
+double Traffic::routed_bytes() const {
+  const auto found = std::ranges::find(weights, kRouted, &TrafficLine::what);
+  return found == weights.end() ? 0 : found->bytes;
+}
+
+std::vector<TrafficLine> weight_traffic(const arch::Config& config) {
+  std::vector<TrafficLine> lines;
+  for (const arch::ExpectedTensor& tensor : arch::expected_tensors(config)) {
+    if (!is_other(tensor) && !tensor.optional) add_weight(config, tensor, lines);
+  }
+  return lines;
+}
+
+std::vector<TrafficLine> cache_traffic(const arch::Config& config, uint64_t position) {
+  std::vector<TrafficLine> lines;
+  const auto layout = arch::make_cache_layout(config, arch::CacheFormat::kPacked);
+  const uint64_t window = std::min<uint64_t>(position + 1, config.sliding_window);
+  const uint64_t pool = uint64_t{config.candidate_topk_blocks} * config.candidate_block_size;
+  for (const arch::LayerRole& role : arch::make_layer_plan(config).layers) {
+    add(lines, "window rows", static_cast<double>(window * layout.window_row_bytes));
+    if (!role.owner) continue;
+    const arch::OwnerLayout& owner = layout.owners[*role.owner];
+    const uint64_t visible = arch::visible_entries(position, role.ratio);
+    const uint64_t selected = std::min<uint64_t>(visible, config.index_topk);
+    add(lines, "selected entries", static_cast<double>(selected * owner.main_row_bytes));
+    if (!role.selects()) continue;
+    const uint64_t scored = role.uses_candidates ? std::min(visible, pool) : visible;
+    add(lines, "index rows", static_cast<double>(scored * owner.index_row_bytes));
+  }
+  return lines;
+}
+
+Traffic decode_traffic(const arch::Config& config, uint64_t position) {
+  return {weight_traffic(config), cache_traffic(config, position)};
+}
+
+WeightGroups group_weights(const arch::Config& config) {
+  WeightGroups groups;
+  for (const arch::ExpectedTensor& tensor : arch::expected_tensors(config)) {
+    if (tensor.optional) continue;
+    if (is_other(tensor)) {
+      groups.others += tensor.bytes();
+    } else if (tensor.part == arch::WeightPart::kExperts) {
+      groups.experts += tensor.bytes();
+    } else if (contains(tensor.name, "engram.embed.")) {
+      groups.engram += tensor.bytes();
+    } else {
+      groups.dense += tensor.bytes();
+    }
+  }
+  return groups;
+}
+
+}  // namespace thimble::planner
