@@ -41,6 +41,7 @@ struct Held {
 // How often the rarer things happened, so that a simulation that never gets there is seen.
 struct Tally {
   uint64_t opens = 0;
+  uint64_t opens_alone = 0;  // of those, with nobody in the way and room enough
   uint64_t from_exact_snapshots = 0;
   uint64_t from_private_snapshots = 0;
   uint64_t one_before = 0;  // snapshots resumed one token before their position
@@ -152,6 +153,17 @@ class Simulation {
     open(*match, prompt, salt);
   }
 
+  uint64_t blocks_total() const { return cache_->counters().blocks_total; }
+  // Enough to open what was found: all that the match keeps pinned, and a copy of a partial block.
+  static uint64_t blocks_needed(const Match& match) {
+    const auto blocks = [](uint64_t tokens) { return (tokens + 127) / 128; };
+    uint64_t needed = blocks(match.hit()) + 1;
+    for (const SnapshotUse& use : match.snapshots()) {
+      needed += use.marks.encoder_exact ? 1 : blocks(use.snapshot_position);
+    }
+    return needed;
+  }
+
   void open(const Match& match, const Ids& prompt, const std::string& salt) {
     expect(match.hit() < prompt.size(), "a hit covers the whole prompt");
     PagedCache::Opening opening{.hit = match.hit(), .snapshot = nullptr, .tokens_max = kTokensMax};
@@ -164,9 +176,14 @@ class Simulation {
       expect(FakeModel::is_state(use.model, prompt, use), "a snapshot of another text");
     }
     note(fmt::format("open({},{})", opening.hit, opening.snapshot != nullptr));
+    const bool alone = live_.empty() && held_.empty() && blocks_needed(match) <= blocks_total();
     auto opened = cache_->open(match, opening);
-    if (!opened) return expect_wait(opened.error(), "open: wrong error");
+    if (!opened) {
+      expect(!alone, "open: alone in a pool that is large enough, and told to wait");
+      return expect_wait(opened.error(), "open: wrong error");
+    }
     ++tally_.opens;
+    tally_.opens_alone += alone;
     tally_.odd_hits += opening.hit % 2;
     if (opening.snapshot != nullptr) {
       const SnapshotUse& use = *opening.snapshot;
@@ -341,6 +358,7 @@ Tally run_seeds(uint64_t from, uint64_t to) {
 TEST(CacheSimulation, TwoHundredSeeds) {
   const Tally tally = run_seeds(1, 201);
   EXPECT_GT(tally.opens, 2000u);
+  EXPECT_GT(tally.opens_alone, 200u);
   EXPECT_GT(tally.from_exact_snapshots, 100u);
   EXPECT_GT(tally.from_private_snapshots, 20u);
   EXPECT_GT(tally.one_before, 10u);

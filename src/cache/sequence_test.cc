@@ -233,6 +233,38 @@ TEST(Sequence, RewindsToAnyLengthAndLeavesTheIndexAlone) {
   }
 }
 
+// Rows that a rewind leaves are whole or not; forgotten, none of them remains in any slot, entries
+// stay, and a replay in pieces brings the window back.
+TEST(Sequence, ForgottenWindowsAreGoneUntilTheyAreReplayed) {
+  const FakeModel model;
+  const uint64_t window = model.config().sliding_window;
+  for (const uint64_t length : {1u, 7u, 8u, 9u, 16u, 17u, 129u, 300u}) {
+    for (const uint64_t kept : {uint64_t{1}, length / 2 + 1, length}) {
+      const auto cache = make_cache(model, small_pool(model, 10));
+      const auto sequence = run(*cache, model, text_ids(length));
+      ASSERT_TRUE(sequence->rewind(kept).has_value());
+      sequence->forget_windows();
+      EXPECT_EQ(sequence->window_begin(), sequence->window_end());
+      EXPECT_EQ(sequence->windows_complete(), false) << length << " to " << kept;
+      EXPECT_FALSE(sequence->take_snapshot(FakeModel::state(*sequence)).has_value());
+      EXPECT_EQ(violation(*cache), "") << "a row was left in a ring";
+      EXPECT_EQ(sequence->rows_bytes(), model.layout().rows_bytes(kept));
+
+      const uint64_t from = kept > window ? kept - window : 0;
+      const uint64_t middle = from + (kept - from) / 2;
+      model.replay(*sequence, from, middle);
+      EXPECT_EQ(sequence->windows_complete(), middle == kept);
+      model.replay(*sequence, middle, kept);
+      EXPECT_TRUE(sequence->windows_complete());
+      EXPECT_EQ(violation(*cache), "");
+      EXPECT_EQ(model.differences(*sequence), "") << length << " to " << kept;
+      const std::vector<int32_t> other = text_ids(kept + 20, 1, kept);
+      ASSERT_TRUE(model.append(*sequence, std::span(other).subspan(kept)).has_value());
+      EXPECT_EQ(model.differences(*sequence), "") << length << " to " << kept;
+    }
+  }
+}
+
 TEST(Sequence, ForksShareFullBlocksAndNothingElse) {
   const FakeModel model;
   for (const uint64_t length : kEdges) {
