@@ -13,7 +13,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
-#include <numeric>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,9 +22,8 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "base/thread_pool.h"
-#include "kernels/isa/simd_avx2.h"
-#include "kernels/isa/simd_avx512.h"
 #include "kernels/ops.h"
+#include "kernels/roofs.h"
 #include "kernels/table.h"
 
 namespace thimble {
@@ -212,67 +210,6 @@ void bench_index(Roofs roofs, kernels::Context context) {
          entries * 68.0, best_seconds(context.pool.size(), body), roofs, context);
 }
 
-// Independent chains of fused multiply-adds in registers.
-constexpr int kChains = 6;
-constexpr int kFmaSteps = 1 << 18;
-
-#if defined(__x86_64__)
-[[gnu::target("avx2,fma,f16c"), gnu::noinline]] float fma_avx2() {
-  using V = kernels::avx2::Vec;
-  V chain[kChains];
-  for (V& c : chain) c = V::set(1.0f);
-  for (int step = 0; step < kFmaSteps; ++step) {
-#pragma GCC unroll 16
-    for (V& c : chain) c = fma(c, V::set(0.5f), V::set(0.5f));
-  }
-  float total = 0;
-  for (V& c : chain) total += sum(c);
-  return total;
-}
-
-[[gnu::target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c"), gnu::noinline]] float
-fma_avx512() {
-  using V = kernels::avx512::Vec;
-  V chain[2 * kChains];
-  for (V& c : chain) c = V::set(1.0f);
-  for (int step = 0; step < kFmaSteps; ++step) {
-#pragma GCC unroll 16
-    for (V& c : chain) c = fma(c, V::set(0.5f), V::set(0.5f));
-  }
-  float total = 0;
-  for (V& c : chain) total += sum(c);
-  return total;
-}
-
-#endif
-
-double fma_gflops(uint32_t threads) {
-  double flops = 0;
-  double seconds = 1;
-#if defined(__x86_64__)
-  const std::string isa = kernels::name(kernels::kernels());
-  const bool wide = isa == "avx512";
-  CHECK(wide || isa == "avx2");
-  flops = 2.0 * 16 * kFmaSteps * kChains * (wide ? 2 : 1);
-  seconds = best_seconds(1, [&] { CHECK((wide ? fma_avx512() : fma_avx2()) > 0); });
-#endif
-  return 1e-9 * threads * flops / seconds;
-}
-
-double read_gbytes(kernels::Context context) {
-  const uint64_t tasks = 64;
-  const std::vector<uint64_t> memory(uint64_t{1} << 26, 1);  // 512 MB
-  std::vector<uint64_t> sums(tasks);
-  const double seconds = best_seconds(context.pool.size(), [&] {
-    context.pool.parallel_for(tasks, [&](uint64_t index, uint32_t) {
-      const uint64_t share = memory.size() / tasks;
-      const uint64_t* begin = &memory[index * share];
-      sums[index] = std::accumulate(begin, begin + share, uint64_t{0});
-    });
-  });
-  return 8e-9 * static_cast<double>(memory.size()) / seconds;
-}
-
 int run(uint32_t threads) {
   base::ThreadPool pool(threads);
   kernels::Workspace workspace;
@@ -280,7 +217,9 @@ int run(uint32_t threads) {
   for (const kernels::Table* table : kernels::runnable()) {
     if (std::string(kernels::name(*table)) == "scalar") continue;
     const kernels::ScopedTable scope(*table);
-    const Roofs roofs{fma_gflops(context.pool.size()), read_gbytes(context)};
+    const auto measured = kernels::measure_roofs(pool);
+    CHECK(measured.has_value());
+    const Roofs roofs{measured->fma_gflops, measured->read_gbps};
     fmt::print("{{\"case\":\"roof\",\"gflops\":{:.0f},\"gbytes\":{:.1f}}}\n", roofs.gflops,
                roofs.gbytes);
     for (WeightFormat format : {WeightFormat::kFp4Group32, WeightFormat::kFp8Block32,

@@ -51,6 +51,8 @@ Command logits_command();
 Command generate_command();
 Command chat_command();
 Command serve_command();
+Command plan_command();
+Command bench_command();
 Command eval_command();
 
 // Parses the command line, runs one command, prints its error, sees that what it wrote to standard

@@ -60,6 +60,24 @@ TEST(Init, MakesACompleteModel) {
   EXPECT_EQ(inspect(out.string()).first, kExitDone);
 }
 
+// Equal weights have equal fingerprints, wherever they lie; no directory, no fingerprint.
+TEST(Inspect, FingerprintTellsWeightsApart) {
+  const base::TempDir dir;
+  const auto fingerprint = [&](const char* name, const char* seed) {
+    EXPECT_EQ(init(dir.path() / name, {"--seed", seed}), kExitDone);
+    ::testing::internal::CaptureStdout();
+    EXPECT_EQ(run({"inspect", (dir.path() / name).string(), "--json", "--fingerprint"}), kExitDone);
+    const std::string text = ::testing::internal::GetCapturedStdout();
+    return nlohmann::json::parse(text, nullptr, false)["fingerprint"].get<std::string>();
+  };
+  const std::string first = fingerprint("a", "5");
+  EXPECT_EQ(first.size(), 32u);
+  EXPECT_EQ(first, fingerprint("b", "5"));
+  EXPECT_NE(first, fingerprint("c", "6"));
+  EXPECT_TRUE(inspect((dir.path() / "a").string()).second["fingerprint"].is_null());
+  EXPECT_NE(run({"inspect", "released", "--fingerprint"}), kExitDone);
+}
+
 TEST(Init, SeedDecides) {
   const base::TempDir dir;
   const auto weights = [&](const char* name, const char* seed) {

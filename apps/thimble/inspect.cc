@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <unordered_map>
 
 #include "apps/thimble/commands.h"
@@ -12,6 +14,7 @@ namespace {
 struct InspectFlags {
   std::string model;
   bool json = false;
+  bool fingerprint = false;
 };
 
 // What serving would find wrong with the tokenizer: unreadable, larger than the vocabulary, absent
@@ -50,13 +53,26 @@ Result<Inspection> inspect(const std::string& source) {
 }
 
 Result<int> run_inspect(const InspectFlags& flags) {
-  const Inspection inspection = THIMBLE_TRY(inspect(flags.model));
+  Inspection inspection = THIMBLE_TRY(inspect(flags.model));
+  if (flags.fingerprint && !inspection.files) {
+    return base::fail(ErrorCode::kInvalidArgument,
+                      "--fingerprint is of weights; '{}' is no model directory", flags.model);
+  }
+  if (flags.fingerprint && inspection.files->mismatches.empty()) {
+    inspection.fingerprint = arch::fingerprint(THIMBLE_TRY(arch::Checkpoint::open(flags.model)));
+  }
   print_out(flags.json ? inspection_json(inspection) : inspection_text(inspection));
   const bool wrong = inspection.files && !inspection.files->mismatches.empty();
   return wrong ? kExitFailed : kExitDone;
 }
 
 }  // namespace
+
+std::string hex(const arch::Fingerprint& fingerprint) {
+  std::string out;
+  for (const std::byte byte : fingerprint) out += fmt::format("{:02x}", static_cast<int>(byte));
+  return out;
+}
 
 TensorTable tensor_table(const Inspection& inspection) {
   TensorTable table;
@@ -98,6 +114,8 @@ Command inspect_command() {
                         "a model directory, a config.json, or the word `released`",
                         Need::kRequired);
             options.flag("--json", flags->json, "print JSON instead of text");
+            options.flag("--fingerprint", flags->fingerprint,
+                         "tell the weights of a directory from others'; reads most of them");
           },
       .run = [flags] { return run_inspect(*flags); }};
 }

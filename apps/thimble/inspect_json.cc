@@ -49,6 +49,9 @@ Json cache_json(const arch::Config& config) {
     const uint32_t entry_bytes = owner.main_row_bytes + owner.index_row_bytes;
     owners.push_back({{"layer", owner.layer},
                       {"ratio", owner.ratio},
+                      {"entries_per_block", owner.entries_per_block},
+                      {"main_offset_bytes", owner.main_offset_bytes},
+                      {"index_offset_bytes", owner.index_offset_bytes},
                       {"main_payload_bytes", owner.main_row_bytes - owner.main_scale_bytes},
                       {"main_scale_bytes", owner.main_scale_bytes},
                       {"index_payload_bytes", owner.index_row_bytes - owner.index_scale_bytes},
@@ -122,6 +125,7 @@ std::string inspection_json(const Inspection& inspection) {
       {"expected", expected_json(inspection, table)},
       {"found", inspection.files ? found_json(table) : Json(nullptr)},
       {"mismatches", mismatches_json(inspection)},
+      {"fingerprint", inspection.fingerprint ? Json(hex(*inspection.fingerprint)) : Json(nullptr)},
   };
   // Names out of files need not be UTF-8 everywhere; JSON must be.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -27,6 +27,7 @@ std::string config_text(const Inspection& inspection) {
   const arch::Config& c = inspection.config;
   const arch::WeightTotals sum = arch::totals(inspection.expected);
   std::string out = base::styled(base::Stream::kOut, base::Style::kBold, inspection.source) + "\n";
+  if (inspection.fingerprint) out += line("fingerprint", hex(*inspection.fingerprint));
   out += line("parameters", with_commas(sum.parameters));
   out += line("layers x hidden", fmt::format("{} x {}, {}", c.num_hidden_layers, c.hidden_size,
                                              counted(c.hc_mult, "stream", "streams")));

@@ -9,6 +9,7 @@
 
 #include "arch/checkpoint.h"
 #include "arch/config.h"
+#include "arch/fingerprint.h"
 #include "arch/weight_table.h"
 
 namespace thimble::app {
@@ -19,7 +20,12 @@ struct Inspection {
   std::vector<arch::ExpectedTensor> expected;
   // Only for a directory: a configuration alone has no files to compare.
   std::optional<arch::CheckpointReport> files;
+  // Of the weights, if asked for: it reads most of them.
+  std::optional<arch::Fingerprint> fingerprint;
 };
+
+// 32 hexadecimal digits.
+std::string hex(const arch::Fingerprint& fingerprint);
 
 // Totals of the expected table and of what was found, by part and dtype.
 struct TableLine {

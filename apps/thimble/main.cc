@@ -30,6 +30,8 @@ int main(int argc, char** argv) {
                                             thimble::app::generate_command(),
                                             thimble::app::chat_command(),
                                             thimble::app::serve_command(),
+                                            thimble::app::plan_command(),
+                                            thimble::app::bench_command(),
                                             thimble::app::eval_command(),
                                         });
 }

@@ -20,9 +20,8 @@ constexpr double kBottom = 316;
 constexpr double kZeroBand = 26;  // between the line of zeros and the least value
 constexpr size_t kTicksMax = 9;
 
-// Okabe and Ito's set, less its yellow, which is faint on white.
-constexpr std::array kColours = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
-                                 "#e69f00", "#56b4e9", "#000000"};
+// Okabe and Ito's set, less its yellow, which is faint on white, and its black, which is the ink.
+constexpr std::array kColours = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"};
 constexpr std::array kDashes = {"", "6 4", "2 3"};  // once the colours are used up
 
 // One axis: values to pixels, from `near` (the origin's end) to `far`.
@@ -102,15 +101,31 @@ std::string text_at(double x, double y, std::string_view attributes, std::string
                      xml_escaped(text));
 }
 
-std::string line(double x1, double y1, double x2, double y2, std::string_view colour) {
+// Lines of the two kinds that themes colour; readers without style sheets use the attribute.
+constexpr std::string_view kGrid = "class=\"grid\" stroke=\"#dddddd\"";
+constexpr std::string_view kFrame = "class=\"frame\" stroke=\"#444444\"";
+
+std::string line(double x1, double y1, double x2, double y2, std::string_view kind) {
+  return fmt::format("<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" {}/>\n", x1, y1,
+                     x2, y2, kind);
+}
+
+// Opens a document on themed paper.
+std::string head(std::string_view title, double height) {
   return fmt::format(
-      "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\"/>\n", x1, y1, x2,
-      y2, colour);
+             "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"chart\" width=\"{0:.0f}\" "
+             "height=\"{1:.0f}\" viewBox=\"0 0 {0:.0f} {1:.0f}\" font-family=\"sans-serif\" "
+             "font-size=\"12\" fill=\"#222222\" role=\"img\">\n<title>{2}</title>\n",
+             kWidth, height, xml_escaped(title)) +
+         "<style>.chart{--paper:#fff;--ink:#222;--grid:#ddd;--frame:#444;fill:var(--ink)}"
+         "@media(prefers-color-scheme:dark){.chart{--paper:#16191d;--ink:#e4e6e8;--grid:#33383d;"
+         "--frame:#9aa0a6}}"
+         ".paper{fill:var(--paper)}.grid{stroke:var(--grid)}.frame{stroke:var(--frame)}</style>\n"
+         "<rect class=\"paper\" width=\"100%\" height=\"100%\" fill=\"white\"/>\n" +
+         text_at(kWidth / 2, 30, "text-anchor=\"middle\" font-size=\"18\"", title);
 }
 
 std::string axes(const LineChart& chart, const Axis& x, const Axis& y) {
-  constexpr const char* kGrid = "#dddddd";
-  constexpr const char* kFrame = "#444444";
   std::string out;
   for (const double tick : x.ticks()) {
     out += line(x.pixel(tick), kTop, x.pixel(tick), kBottom, kGrid);
@@ -202,16 +217,45 @@ std::string xml_escaped(std::string_view text) {
 }
 
 std::string to_svg(std::string_view title, std::span<const LineChart> charts) {
-  const double height = kHeadHeight + kChartHeight * static_cast<double>(charts.size());
-  std::string out = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" viewBox=\"0 "
-      "0 {0:.0f} {1:.0f}\" font-family=\"sans-serif\" font-size=\"12\" fill=\"#222222\" "
-      "role=\"img\">\n<title>{2}</title>\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
-      kWidth, height, xml_escaped(title));
-  out += text_at(kWidth / 2, 30, "text-anchor=\"middle\" font-size=\"18\"", title);
+  std::string out = head(title, kHeadHeight + kChartHeight * static_cast<double>(charts.size()));
   for (size_t i = 0; i < charts.size(); ++i) {
     out += chart_group(charts[i], kHeadHeight + kChartHeight * static_cast<double>(i));
   }
+  return out + "</svg>\n";
+}
+
+std::string to_svg(std::string_view title, const BarChart& chart) {
+  constexpr double kNames = 270;  // where the names end and the bars begin
+  constexpr double kEnd = 690;
+  constexpr double kBar = 18;
+  constexpr double kStep = 26;
+  const double top = kHeadHeight + kTop;
+  const double bottom = top + kStep * static_cast<double>(chart.bars.size());
+  Axis x(chart.scale, kNames, kEnd);
+  if (chart.scale == Scale::kLinear) x.include(0);
+  for (const ChartBar& bar : chart.bars) {
+    if (x.accepts(bar.value)) x.include(bar.value);
+  }
+  x.close();
+  std::string out = head(title, bottom + 60);
+  out += text_at(kNames, top - 16, "font-size=\"15\" font-weight=\"bold\"", chart.title);
+  for (const double tick : x.ticks()) {
+    out += line(x.pixel(tick), top, x.pixel(tick), bottom, kGrid);
+    out +=
+        text_at(x.pixel(tick), bottom + 18, "text-anchor=\"middle\"", fmt::format("{:.4g}", tick));
+  }
+  for (size_t i = 0; i < chart.bars.size(); ++i) {
+    const ChartBar& bar = chart.bars[i];
+    const double y = top + kStep * static_cast<double>(i) + (kStep - kBar) / 2;
+    const double end = x.accepts(bar.value) ? x.pixel(bar.value) : kNames;
+    out += text_at(kNames - 8, y + 13, "text-anchor=\"end\"", bar.name);
+    out += fmt::format(
+        "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"{}\"/>\n",
+        kNames, y, std::max(end - kNames, 1.0), kBar, kColours[bar.colour % kColours.size()]);
+    out += text_at(std::max(end, kNames + 1) + 6, y + 13, "", bar.label);
+  }
+  out += line(kNames, top, kNames, bottom, kFrame);
+  out += text_at((kNames + kEnd) / 2, bottom + 42, "text-anchor=\"middle\"", chart.x_label);
   return out + "</svg>\n";
 }
 

@@ -85,5 +85,23 @@ TEST(Svg, ChartsStandBelowEachOtherInDifferentColours) {
   EXPECT_THAT(svg, HasSubstr("stroke-dasharray=\"6 4\""));  // the eighth
 }
 
+TEST(Svg, BarsReachTheirValues) {
+  const BarChart bars{.title = "T",
+                      .x_label = "X",
+                      .scale = Scale::kLinear,
+                      .bars = {{"half", 50, "50 B", 0}, {"<whole>", 100, "100 B", 1}}};
+  const std::string svg = to_svg("all", bars);
+  EXPECT_THAT(svg, HasSubstr("x=\"270.0\" y=\"96.0\" width=\"210.0\""));
+  EXPECT_THAT(svg, HasSubstr("x=\"270.0\" y=\"122.0\" width=\"420.0\""));
+  EXPECT_THAT(svg, HasSubstr("&lt;whole&gt;</text>"));
+  EXPECT_THAT(svg, HasSubstr(">50 B</text>"));
+}
+
+TEST(Svg, FollowsTheReadersTheme) {
+  const std::string svg = to_svg("all", BarChart{});
+  EXPECT_THAT(svg, HasSubstr("prefers-color-scheme:dark"));
+  EXPECT_THAT(svg, HasSubstr("class=\"paper\""));
+}
+
 }  // namespace
 }  // namespace thimble::base

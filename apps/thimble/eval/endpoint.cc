@@ -71,9 +71,9 @@ Result<EndpointAnswer> parse_answer(std::string_view body) {
                       base::printable(body, 120));
   }
   EndpointAnswer answer;
-  for (const char* place : {"/message/reasoning_content", "/message/content", "/text"}) {
-    answer.text += text_at(choice, place);
-  }
+  const std::string reasoning = text_at(choice, "/message/reasoning_content");
+  answer.text = !reasoning.empty() ? reasoning : text_at(choice, "/message/reasoning");
+  for (const char* place : {"/message/content", "/text"}) answer.text += text_at(choice, place);
   add_tokens(at(choice, "/logprobs/reasoning_content"), answer.tokens);
   add_tokens(at(choice, "/logprobs/content"), answer.tokens);
   add_tokens(at(choice, "/logprobs/tokens"), at(choice, "/logprobs/token_logprobs"), answer.tokens);

@@ -178,6 +178,42 @@ TEST(Endpoint, AServerThatKnowsOnlyChat) {
   EXPECT_EQ(to_json(report)["runs"]["extended"]["compared"], 0);
 }
 
+// Text and nothing else: no usage, no log-probs, no complaint about fields either.
+TEST(Endpoint, AServerThatSendsTextAlone) {
+  for (const json& logprobs : {json(nullptr), json::object(), json({{"content", nullptr}})}) {
+    ScriptedServer server([&](const std::string& path, const json& body) {
+      EXPECT_EQ(path, "/v1/completions");
+      const bool first = body["prompt"].get<std::string>().size() < 40;
+      return reply({{"choices", {{{"text", first ? "a" : "yes"}, {"logprobs", logprobs}}}}});
+    });
+    const EndpointReport report = evaluated(server.url());
+    const auto out = to_json(report);
+    EXPECT_EQ(out["runs"]["repeated"]["compared"], 1);
+    EXPECT_EQ(out["runs"]["repeated"]["same"], 1);
+    EXPECT_EQ(out["runs"]["idle"]["same"], 1);
+    EXPECT_EQ(out["runs"]["repeated"]["compared_tokens"], 0);
+    EXPECT_TRUE(out["runs"]["repeated"]["cached_tokens"].is_null());
+    EXPECT_TRUE(out["runs"]["repeated"]["prompt_tokens"].is_null());
+    EXPECT_EQ(out["runs"]["extended"]["compared"], 0) << "nobody knows whether it was cold";
+    EXPECT_EQ(report.notes.size(), 3u);
+    const std::string table = to_table(report);
+    EXPECT_THAT(table, HasSubstr("sends no log-probs"));
+    EXPECT_THAT(table, HasSubstr("does not say how much"));
+    EXPECT_THAT(table, HasSubstr("- / -"));
+    EXPECT_EQ(server.asked().size(), 6u);
+  }
+}
+
+// Reasoning by its two names.
+TEST(EndpointAnswer, ReasoningByEitherName) {
+  const auto text = [](const char* body) { return parse_answer(body)->text; };
+  EXPECT_EQ(text(R"({"choices": [{"message": {"reasoning": "a", "content": "b"}}]})"), "ab");
+  EXPECT_EQ(text(R"({"choices": [{"message": {"reasoning": "a", "reasoning_content": "a",
+                     "content": "b"}}]})"),
+            "ab");
+  EXPECT_EQ(text(R"({"choices": [{"message": {"content": null}}]})"), "");
+}
+
 TEST(Endpoint, ACachePastWhichOneCanAsk) {
   ScriptedServer server([count = 0](const std::string&, const json& body) mutable {
     const bool past = body.contains("cache_salt");

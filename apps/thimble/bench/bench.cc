@@ -1,0 +1,13 @@
+#include "apps/thimble/bench/commands.h"
+
+namespace thimble::app {
+
+Command bench_command() {
+  return {.name = "bench",
+          .summary = "Measure this machine",
+          .details = "Figures of one run are set against each other; those of two runs are not.",
+          .examples = {{"thimble bench roofs", "what the machine can do at most"}},
+          .subcommands = {bench_roofs_command()}};
+}
+
+}  // namespace thimble::app

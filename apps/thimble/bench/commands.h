@@ -1,0 +1,10 @@
+// The subcommands of `thimble bench`, one file each.
+#pragma once
+
+#include "apps/thimble/commands.h"
+
+namespace thimble::app {
+
+Command bench_roofs_command();
+
+}  // namespace thimble::app

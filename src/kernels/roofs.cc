@@ -1,0 +1,223 @@
+#include "kernels/roofs.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "kernels/table.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace thimble::kernels {
+namespace {
+
+constexpr int kSteps = 1 << 16;
+constexpr int64_t kMeasuredUs = 200'000;
+constexpr int kRunsMin = 3;
+constexpr uint64_t kReadTasks = 64;
+
+// Each runs kSteps times a loop over independent chains and returns something that depends on all
+// of them; `ops` says how many operations that is.
+struct Burn {
+  float (*run)(float seed);
+  double ops;
+};
+
+constexpr int kScalarChains = 8;
+
+float burn_scalar(float seed) {
+  std::array<float, kScalarChains> chain{};
+  chain.fill(seed);
+  for (int step = 0; step < kSteps; ++step) {
+    for (float& c : chain) c = c * 0.5F + 0.5F;
+  }
+  float sum = 0;
+  for (const float c : chain) sum += c;
+  return sum;
+}
+
+constexpr Burn kScalarBurn = {burn_scalar, 2.0 * kSteps* kScalarChains};
+
+#if defined(__x86_64__)
+constexpr int kChains = 10;  // enough to cover the latency, few enough for the registers
+
+[[gnu::target("avx2,fma"), gnu::noinline]] float burn_fma_avx2(float seed) {
+  __m256 chain[kChains];
+  for (__m256& c : chain) c = _mm256_set1_ps(seed);
+  const __m256 half = _mm256_set1_ps(0.5F);
+  for (int step = 0; step < kSteps; ++step) {
+#pragma GCC unroll 16
+    for (__m256& c : chain) c = _mm256_fmadd_ps(c, half, half);
+  }
+  __m256 sum = _mm256_setzero_ps();
+  for (const __m256& c : chain) sum = _mm256_add_ps(sum, c);
+  return _mm256_cvtss_f32(sum);
+}
+
+// Products of bytes, pairs of them to 16 bits, pairs of those to 32.
+[[gnu::target("avx2"), gnu::noinline]] float burn_int8_avx2(float seed) {
+  __m256i chain[kChains];
+  for (__m256i& c : chain) c = _mm256_set1_epi32(static_cast<int>(seed));
+  const __m256i ones = _mm256_set1_epi16(1);
+  const __m256i byte = _mm256_set1_epi8(3);
+  for (int step = 0; step < kSteps; ++step) {
+#pragma GCC unroll 16
+    for (__m256i& c : chain) {
+      c = _mm256_add_epi32(c, _mm256_madd_epi16(_mm256_maddubs_epi16(byte, c), ones));
+    }
+  }
+  __m256i sum = _mm256_setzero_si256();
+  for (const __m256i& c : chain) sum = _mm256_add_epi32(sum, c);
+  return static_cast<float>(_mm256_extract_epi32(sum, 0));
+}
+
+[[gnu::target("avx2"), gnu::noinline]] float burn_int8_sat_avx2(float seed) {
+  __m256i chain[kChains];
+  for (__m256i& c : chain) c = _mm256_set1_epi32(static_cast<int>(seed));
+  const __m256i byte = _mm256_set1_epi8(3);
+  for (int step = 0; step < kSteps; ++step) {
+#pragma GCC unroll 16
+    for (__m256i& c : chain) c = _mm256_add_epi16(c, _mm256_maddubs_epi16(byte, c));
+  }
+  __m256i sum = _mm256_setzero_si256();
+  for (const __m256i& c : chain) sum = _mm256_add_epi32(sum, c);
+  return static_cast<float>(_mm256_extract_epi32(sum, 0));
+}
+
+[[gnu::target("avx512f"), gnu::noinline]] float burn_fma_avx512(float seed) {
+  __m512 chain[kChains];
+  for (__m512& c : chain) c = _mm512_set1_ps(seed);
+  const __m512 half = _mm512_set1_ps(0.5F);
+  for (int step = 0; step < kSteps; ++step) {
+#pragma GCC unroll 16
+    for (__m512& c : chain) c = _mm512_fmadd_ps(c, half, half);
+  }
+  __m512 sum = _mm512_setzero_ps();
+  for (const __m512& c : chain) sum = _mm512_add_ps(sum, c);
+  return _mm512_cvtss_f32(sum);
+}
+
+constexpr double kPerStep = 2.0 * kSteps * kChains;  // one multiply-add a chain and step
+#endif
+
+struct Burns {
+  Burn fma = kScalarBurn;
+  Burn int8 = kScalarBurn;
+  Burn int8_sat = kScalarBurn;
+};
+
+Burns burns_of(std::string_view isa) {
+  Burns burns;
+#if defined(__x86_64__)
+  if (isa == "avx2" || isa == "avx512") {
+    burns = {{burn_fma_avx2, 8 * kPerStep},
+             {burn_int8_avx2, 32 * kPerStep},
+             {burn_int8_sat_avx2, 32 * kPerStep}};
+  }
+  if (isa == "avx512") burns.fma = {burn_fma_avx512, 16 * kPerStep};
+#endif
+  return burns;
+}
+
+// Best time of one call, in microseconds.
+template <class Body>
+double best_us(Body body) {
+  double best = 1e30;
+  const int64_t begun = base::monotonic_us();
+  for (int run = 0; run < kRunsMin || base::monotonic_us() - begun < kMeasuredUs; ++run) {
+    const int64_t begin = base::monotonic_us();
+    body();
+    best = std::min(best, static_cast<double>(std::max<int64_t>(base::monotonic_us() - begin, 1)));
+  }
+  return best;
+}
+
+// 1e9 operations a second of all threads together.
+double giga_ops(const Burn& burn, base::ThreadPool& pool) {
+  std::vector<float> results(pool.size());
+  const double us = best_us([&] {
+    pool.parallel_for(pool.size(), [&](uint64_t i, uint32_t) { results[i] = burn.run(1); });
+  });
+  CHECK(results[0] == results[0]);
+  return 1e-3 * burn.ops * pool.size() / us;
+}
+
+// Memory in huge pages where the system has them, given back at the end.
+class Buffer {
+ public:
+  static Result<Buffer> create(uint64_t bytes) {
+    void* const at =
+        ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (at == MAP_FAILED) {
+      return base::fail(ErrorCode::kResourceExhausted, "no memory for a buffer of {} bytes",
+                        base::with_commas(bytes));
+    }
+    ::madvise(at, bytes, MADV_HUGEPAGE);
+    return Buffer(static_cast<uint64_t*>(at), bytes);
+  }
+  Buffer(Buffer&& other) noexcept : words_(other.words_), bytes_(other.bytes_) {
+    other.words_ = nullptr;
+  }
+  Buffer& operator=(Buffer&&) = delete;
+  ~Buffer() {
+    if (words_ != nullptr) ::munmap(words_, bytes_);
+  }
+  uint64_t* words() const { return words_; }
+  uint64_t count() const { return bytes_ / sizeof(uint64_t); }
+
+ private:
+  Buffer(uint64_t* words, uint64_t bytes) : words_(words), bytes_(bytes) {}
+  uint64_t* words_;
+  uint64_t bytes_;
+};
+
+// Sums of eight chains, so that the adding never waits for itself.
+uint64_t sum_words(const uint64_t* words, uint64_t count) {
+  std::array<uint64_t, 8> sums{};
+  for (uint64_t i = 0; i + sums.size() <= count; i += sums.size()) {
+    for (size_t lane = 0; lane < sums.size(); ++lane) sums[lane] += words[i + lane];
+  }
+  uint64_t sum = 0;
+  for (const uint64_t lane : sums) sum += lane;
+  return sum;
+}
+
+double read_gbps(const Buffer& buffer, base::ThreadPool& pool) {
+  const uint64_t share = buffer.count() / kReadTasks;
+  std::vector<uint64_t> sums(kReadTasks);
+  pool.parallel_for(kReadTasks, [&](uint64_t task, uint32_t) {
+    std::fill_n(buffer.words() + task * share, share, task);
+  });
+  const double us = best_us([&] {
+    pool.parallel_for(kReadTasks, [&](uint64_t task, uint32_t) {
+      sums[task] = sum_words(buffer.words() + task * share, share);
+    });
+  });
+  CHECK_EQ(sums[1], share / 8 * 8);
+  return 1e-3 * static_cast<double>(share * kReadTasks * sizeof(uint64_t)) / us;
+}
+
+}  // namespace
+
+Result<Roofs> measure_roofs(base::ThreadPool& pool, uint64_t buffer_bytes) {
+  const auto buffer = THIMBLE_TRY(Buffer::create(buffer_bytes));
+  Roofs roofs;
+  roofs.isa = name(kernels());
+  roofs.threads = pool.size();
+  const Burns burns = burns_of(roofs.isa);
+  roofs.read_gbps = read_gbps(buffer, pool);
+  roofs.fma_gflops = giga_ops(burns.fma, pool);
+  roofs.int8_gops = giga_ops(burns.int8, pool);
+  roofs.int8_sat_gops = giga_ops(burns.int8_sat, pool);
+  return roofs;
+}
+
+}  // namespace thimble::kernels

@@ -1,0 +1,28 @@
+// What this machine can do at most: bytes a second out of memory, multiply-adds a second in
+// registers. Benchmarks set their figures against these, the planner works with them.
+//
+// Each figure is the best of several short runs on all threads of the pool. On a machine with other
+// things to do they are low; measure them in the same run as what is compared with them.
+#pragma once
+
+#include <cstdint>
+
+#include "base/result.h"
+#include "base/thread_pool.h"
+
+namespace thimble::kernels {
+
+struct Roofs {
+  const char* isa = "";
+  uint32_t threads = 0;
+  double read_gbps = 0;      // 1e9 bytes a second, from a buffer larger than every cache
+  double fma_gflops = 0;     // float32 multiply-adds, two operations each
+  double int8_gops = 0;      // int8 products summed to int32, two operations each
+  double int8_sat_gops = 0;  // the same summed to int16 first: enough for 4-bit codes
+};
+
+// Of the instruction set that kernels() has chosen. kResourceExhausted without memory for the
+// buffer of `buffer_bytes`.
+Result<Roofs> measure_roofs(base::ThreadPool& pool, uint64_t buffer_bytes = 512ULL << 20);
+
+}  // namespace thimble::kernels
