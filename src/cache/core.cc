@@ -60,6 +60,15 @@ Result<void> Core::make_snapshot_room(uint64_t bytes) {
   return {};
 }
 
+void Core::hold(BlockId block) {
+  if (++holders[static_cast<size_t>(block)] == 1) ++blocks_live;
+}
+
+void Core::let_go(BlockId block) {
+  CHECK(holders[static_cast<size_t>(block)] > 0);
+  if (--holders[static_cast<size_t>(block)] == 0) --blocks_live;
+}
+
 void Core::remove_node(PrefixNode& node) {
   while (!node.snapshots.empty()) {
     drop(*node.snapshots.back());

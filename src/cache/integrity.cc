@@ -23,6 +23,7 @@ tl::unexpected<Error> violation(fmt::format_string<Args...> format, Args&&... ar
 
 Result<void> Core::check_integrity() const {
   THIMBLE_TRY(check_references());
+  THIMBLE_TRY(check_holders());
   THIMBLE_TRY(tree.check_shape());
   THIMBLE_TRY(check_pins());
   THIMBLE_TRY(check_nodes());
@@ -48,6 +49,21 @@ Result<void> Core::check_references() const {
     for (const BlockId block : snapshot->blocks) count(block);
   }
   return pool.check_references(expected);
+}
+
+Result<void> Core::check_holders() const {
+  std::vector<uint32_t> expected(pool.blocks_total());
+  uint64_t live = 0;
+  for (const Sequence* sequence : sequences) {
+    for (const BlockId block : sequence->blocks_) {
+      if (++expected[static_cast<size_t>(block)] == 1) ++live;
+    }
+  }
+  if (expected != holders) return violation("a block's holders are not the sequences that have it");
+  if (live != blocks_live) {
+    return violation("{} blocks are live, {} were counted", live, blocks_live);
+  }
+  return {};
 }
 
 Result<void> Core::check_pins() const {

@@ -177,11 +177,7 @@ CacheCounters PagedCache::counters() const {
   now.snapshot_bytes = core_->snapshots.bytes();
   now.snapshot_bytes_max = core_->snapshots.bytes_max();
   now.snapshot_count = core_->snapshots.count();
-  std::vector<bool> live(pool.blocks_total());
-  for (const Sequence* sequence : core_->sequences) {
-    for (const BlockId block : sequence->blocks_) live[static_cast<size_t>(block)] = true;
-  }
-  now.blocks_live = static_cast<uint64_t>(std::count(live.begin(), live.end(), true));
+  now.blocks_live = core_->blocks_live;
   return now;
 }
 

@@ -102,17 +102,21 @@ void Sequence::make_views() {
 void Sequence::push_block(BlockId block) {
   pages_[blocks_.size()] = core_.pool.data(block);
   blocks_.push_back(block);
+  core_.hold(block);
 }
 
 void Sequence::pop_block() {
+  core_.let_go(blocks_.back());
   core_.pool.release(blocks_.back());
   blocks_.pop_back();
   pages_[blocks_.size()] = nullptr;
 }
 
 void Sequence::replace_block(uint64_t page, BlockId block) {
+  core_.let_go(blocks_[page]);
   core_.pool.release(blocks_[page]);
   blocks_[page] = block;
+  core_.hold(block);
   pages_[page] = core_.pool.data(block);
 }
 

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <set>
+#include <vector>
 
 #include "arch/cache_layout.h"
 #include "base/result.h"
@@ -30,7 +31,8 @@ struct Core {
         pool(std::move(blocks)),
         tree(clock),
         snapshots(snapshot_bytes, snapshot_ttl_us),
-        clock_us(std::move(clock)) {}
+        clock_us(std::move(clock)),
+        holders(pool.blocks_total()) {}
 
   bool paged() const { return layout.block_bytes > 0; }
   uint64_t blocks_for(uint64_t tokens) const;
@@ -49,6 +51,10 @@ struct Core {
   void drop(Snapshot& snapshot);
   void drop_expired();
 
+  // A live sequence has one page more, or less, that is `block`.
+  void hold(BlockId block);
+  void let_go(BlockId block);
+
   // Everything that must hold between two steps, counted independently. Names the first violation.
   Result<void> check_integrity() const;
 
@@ -60,10 +66,13 @@ struct Core {
   const std::function<int64_t()> clock_us;
   std::set<const Sequence*> sequences;
   std::set<const Match*> matches;
-  CacheCounters counters;  // those since the start; the others are filled in when asked for
+  std::vector<uint32_t> holders;  // [blocks], live sequences with this page
+  uint64_t blocks_live = 0;       // blocks that any holds
+  CacheCounters counters;         // those since the start; the others are filled in when asked for
 
  private:
   Result<void> check_references() const;
+  Result<void> check_holders() const;
   Result<void> check_pins() const;
   Result<void> check_nodes() const;
   Result<void> check_snapshots() const;
