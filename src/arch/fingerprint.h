@@ -2,8 +2,9 @@
 //
 // XXH3-128 over config.json and the names, dtypes, shapes and values of all tensors, in name order.
 // Experts are sampled, some bytes of each tensor's codes and scales at fixed places, and so are
-// Engram tables of more than 1 GiB. Everything else is read whole. Guards against mistakes, not
-// against an adversary.
+// Engram tables of more than 1 GiB. Everything else is read whole, so it takes time: it is for
+// caches that outlive a process. Guards against mistakes, not against an adversary. Why these:
+// docs/decisions/0003-fingerprint.md.
 #pragma once
 
 #include <array>

@@ -1,5 +1,6 @@
 #include "engine/internal/admission.h"
 
+#include <optional>
 #include <span>
 
 #include "engine/sampler.h"
@@ -17,6 +18,12 @@ Result<void> check_ids(const char* field, std::span<const int32_t> ids, uint32_t
   return {};
 }
 
+Result<void> check_alternatives(const char* field, const std::optional<uint32_t>& asked) {
+  if (asked.value_or(0) <= kTopLogprobsMax) return {};
+  return base::fail(ErrorCode::kInvalidArgument, "{} is {}, expected at most {}", field, *asked,
+                    kTopLogprobsMax);
+}
+
 }  // namespace
 
 Result<void> admit(const GenerationRequest& request, const AdmissionLimits& limits) {
@@ -32,10 +39,8 @@ Result<void> admit(const GenerationRequest& request, const AdmissionLimits& limi
                       "prompt ({} tokens) and max_tokens ({}) make {}, the context holds {}",
                       request.prompt.size(), request.max_tokens, wanted, limits.context_tokens);
   }
-  if (request.top_logprobs.value_or(0) > kTopLogprobsMax) {
-    return base::fail(ErrorCode::kInvalidArgument, "top_logprobs is {}, expected at most {}",
-                      *request.top_logprobs, kTopLogprobsMax);
-  }
+  THIMBLE_TRY(check_alternatives("top_logprobs", request.top_logprobs));
+  THIMBLE_TRY(check_alternatives("prompt_logprobs", request.prompt_logprobs));
   THIMBLE_TRY(check_ids("prompt", request.prompt, limits.vocab_size));
   THIMBLE_TRY(check_ids("stop_tokens", request.stop_tokens, limits.vocab_size));
   THIMBLE_TRY(check_ids("masked_tokens", request.masked_tokens, limits.vocab_size));

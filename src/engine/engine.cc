@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "arch/checkpoint.h"
-#include "arch/fingerprint.h"
 #include "base/bytes.h"
 #include "base/log.h"
 #include "engine/internal/model_runner.h"
@@ -115,7 +114,7 @@ Result<void> Engine::Impl::load(const EngineOptions& options) {
   running.cache.pool_bytes = plan.pool_bytes;
   running.cache.snapshot_bytes = plan.snapshot_bytes;
   running.cache.snapshot_ttl_us = int64_t{options.snapshot_ttl_seconds} * 1'000'000;
-  running.fingerprint = arch::fingerprint(checkpoint);
+  running.checks_cache = options.checks_cache;
   runner = THIMBLE_TRY(ModelRunner::create(*model, running));
   SchedulerOptions scheduling;
   scheduling.prefill_chunk = options.prefill_chunk;

@@ -92,7 +92,7 @@ cache::CacheIdentity ModelRunner::identity(const std::string& salt) const {
 // needs no room, and at last nothing is adopted.
 Result<ModelRunner::Begun> ModelRunner::begin(const SequenceSpec& spec) {
   const auto name = identity(spec.salt);
-  if (spec.reuse) {
+  if (spec.reuse && !spec.all_rows) {
     const auto match = cache_->match(name, spec.prompt, exactness(spec.replay));
     const Route best = choose_route(model_.plan(), match->hit(), match->snapshots(),
                                     spec.prompt.size(), spec.replay);
@@ -121,7 +121,8 @@ Result<std::unique_ptr<RunnerSequence>> ModelRunner::start(const SequenceSpec& s
   const std::span<const int32_t> prompt = spec.prompt;
   Begun begun = THIMBLE_TRY(begin(spec));
   Prefill prefill(plan, begun.route, prompt.size(), spec.replay, spec.snapshot_points,
-                  options_.cache.snapshot_bytes > 0);
+                  options_.cache.snapshot_bytes > 0,
+                  spec.all_rows ? PromptOutputs::kAll : PromptOutputs::kLast);
   model::SequenceState state = model_.sequence_at(prompt.first(prefill.begin()));
   if (begun.route.windows_at) THIMBLE_TRY(model::restore_bytes(begun.state, state));
   cache::Sequence& cached = *begun.cached;
@@ -134,7 +135,20 @@ Result<std::unique_ptr<RunnerSequence>> ModelRunner::start(const SequenceSpec& s
                                          std::move(prefill), begun.route.hit, prompt.size());
 }
 
+// What it would find is a mistake of this program: rows that are not what they are taken for.
+void ModelRunner::check_cache() const {
+  const auto sound = cache_->check_integrity();
+  if (!sound)
+    base::check_failed(__FILE__, __LINE__, "the cache is sound", sound.error().describe());
+}
+
 Result<void> ModelRunner::run(std::span<const Step> steps) {
+  auto ran = run_steps(steps);
+  if (options_.checks_cache) check_cache();
+  return ran;
+}
+
+Result<void> ModelRunner::run_steps(std::span<const Step> steps) {
   std::vector<model::Chunk> chunks;
   std::vector<std::vector<uint64_t>> written(steps.size());
   // Whatever comes in between, an exception too: what was not committed is erased.
@@ -156,7 +170,7 @@ Result<void> ModelRunner::run(std::span<const Step> steps) {
     chunk.rows = &sequence.cached->rows();
     chunk.ids = steps[i].ids;
     if (!sequence.prefill.done()) chunk.plan = &sequence.prefill.rows();
-    chunk.logit_rows = steps[i].logits.empty() ? 0 : 1;
+    chunk.logit_rows = static_cast<uint32_t>(steps[i].logits.size() / vocab_size());
     chunk.logits = steps[i].logits.data();
     chunk.written = written[i];
     chunks.push_back(chunk);
@@ -172,6 +186,7 @@ Result<void> ModelRunner::run(std::span<const Step> steps) {
 void ModelRunner::finish(RunnerSequence& sequence) {
   auto& ended = static_cast<ModelSequence&>(sequence);
   if (ended.prefill.done() && options_.cache.snapshot_bytes > 0) keep_snapshot(ended);
+  if (options_.checks_cache) check_cache();
 }
 
 CacheUse ModelRunner::cache_use() const {
@@ -184,8 +199,7 @@ CacheUse ModelRunner::cache_use() const {
 void ModelRunner::idle() {
   cache_->drop_expired();
 #ifndef NDEBUG
-  const auto sound = cache_->check_integrity();
-  CHECK(sound.has_value());
+  check_cache();
 #endif
 }
 

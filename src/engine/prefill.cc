@@ -57,13 +57,16 @@ Route choose_route(const arch::LayerPlan& plan, uint64_t hit,
 }
 
 Prefill::Prefill(const arch::LayerPlan& plan, const Route& route, uint64_t prompt_tokens,
-                 Replay replay, std::vector<uint64_t> snapshot_points, bool snapshots)
+                 Replay replay, std::vector<uint64_t> snapshot_points, bool snapshots,
+                 PromptOutputs outputs)
     : plan_(plan),
       replay_(replay),
+      outputs_(outputs),
       hit_(route.hit),
       windows_at_(route.windows_at),
       marks_(route.marks) {
   CHECK_LT(route.hit, prompt_tokens);
+  CHECK(outputs == PromptOutputs::kLast || route.hit == 0);
   // Too close to where inexact windows are, or none, a snapshot would cost the rest of the prompt
   // its exactness: the decoder could not be rebuilt before it.
   const bool inexact = windows_at_ ? !marks_.decoder_exact : hit_ > 0;
@@ -86,8 +89,9 @@ Prefill::Prefill(const arch::LayerPlan& plan, const Route& route, uint64_t promp
 }
 
 void Prefill::plan_segment() {
-  const auto input = row_plan_input(plan_, hit_, windows_at_, marks_.decoder_exact,
-                                    ends_[next_].position, replay_);
+  auto input = row_plan_input(plan_, hit_, windows_at_, marks_.decoder_exact, ends_[next_].position,
+                              replay_);
+  if (outputs_ == PromptOutputs::kAll) input.first_output = hit_;
   rows_ = make_row_plan(plan_, input);
   marks_ = marks_after(plan_, input, rows_, marks_);
 }

@@ -135,6 +135,19 @@ TEST_F(PrefillTest, SegmentsEndAtSnapshots) {
   EXPECT_EQ(way.marks(), Marks{});
 }
 
+// Every row runs in every layer once, whatever the policy.
+TEST_F(PrefillTest, LogitsOfAllTokensNeedAllRows) {
+  for (const Replay replay : {Replay::kAuto, Replay::kExact, Replay::kBounded}) {
+    Prefill way(plan, route(0, {}, 9'000, replay), 9'000, replay, {500}, true, PromptOutputs::kAll);
+    for (uint64_t from = 0; !way.done(); way.end_segment()) {
+      EXPECT_EQ(way.rows().begin, from);
+      for (const arch::LayerRows& rows : way.rows().layers) EXPECT_EQ(rows.rows_begin, from);
+      EXPECT_EQ(way.marks(), Marks{});
+      from = way.rows().end;
+    }
+  }
+}
+
 TEST_F(PrefillTest, LaterSegmentsContinueTheWindowsOfTheFirst) {
   Prefill way = prefill(route(0, {}, 20'000, Replay::kAuto), 20'000, Replay::kAuto);
   EXPECT_EQ(way.rows().layers[39].rows_begin, 8'191u);

@@ -36,6 +36,8 @@ struct GenerationRequest {
   std::vector<uint64_t> snapshot_points;  // prompt lengths at which later requests may resume
   // Empty: no log-probabilities; else so many alternatives, at most kTopLogprobsMax.
   std::optional<uint32_t> top_logprobs;
+  // The same for the prompt's own tokens: then all of it is computed, whatever is cached.
+  std::optional<uint32_t> prompt_logprobs;
 };
 
 struct TokenLogprob {
@@ -47,6 +49,14 @@ struct GeneratedToken {
   int32_t token = 0;
   float logprob = 0;              // of the unscaled, unfiltered distribution; 0 unless asked for
   std::vector<TokenLogprob> top;  // most likely first
+};
+
+// A token of the prompt, by the logits of the tokens before it.
+struct PromptToken {
+  int32_t token = 0;
+  float logprob = 0;
+  uint64_t rank = 0;              // 1: the most likely; of equals the lower id comes first
+  std::vector<TokenLogprob> top;  // most likely first: ranks 1, 2, ...
 };
 
 enum class FinishReason {
@@ -78,6 +88,9 @@ class GenerationSink {
  public:
   enum class Next { kContinue, kStop };
   virtual ~GenerationSink() = default;
+  // All tokens of the prompt but the first, if the request asked for their log-probabilities: once,
+  // before the first on_token().
+  virtual void on_prompt(std::vector<PromptToken> tokens) { (void)tokens; }
   // kStop ends the request with FinishReason::kStop: nothing more is computed.
   virtual Next on_token(const GeneratedToken& token) = 0;
   // Exactly once, last; also after cancel() and when the engine shuts down.

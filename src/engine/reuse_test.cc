@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <mutex>
+#include <string>
 #include <thread>
 
 #include "arch/cache_layout.h"
@@ -217,6 +219,82 @@ TEST_P(Reuse, ATightPoolCutsTheHitAndNeverFails) {
 
 INSTANTIATE_TEST_SUITE_P(Policies, Reuse, testing::ValuesIn(kPolicies),
                          [](const auto& test) { return std::string(to_string(test.param)); });
+
+// Order of what sinks hear.
+struct Events {
+  std::mutex mutex;
+  std::vector<std::string> heard;
+};
+
+class Speaking : public Collector {
+ public:
+  Speaking(Events& events, std::string name) : events_(events), name_(std::move(name)) {}
+  Next on_token(const GeneratedToken& token) override {
+    if (ids().empty()) say(" begins");
+    return Collector::on_token(token);
+  }
+  void on_end(const GenerationEnd& end) override {
+    say(" ends");
+    Collector::on_end(end);
+  }
+
+ private:
+  void say(const char* what) {
+    const std::lock_guard lock(events_.mutex);
+    events_.heard.push_back(name_ + what);
+  }
+  Events& events_;
+  const std::string name_;
+};
+
+// A pool that one request fills: the second waits for the blocks of the first, which are evicted
+// for it, and its answer is that of a pool of its own.
+TEST(TightPool, TheSecondRequestWaitsForTheBlocksOfTheFirst) {
+  EngineOptions options = options_for(nano_model());
+  const auto layout = arch::make_cache_layout(nano_config(), arch::CacheFormat::kPacked);
+  options.kv_bytes = 3 * layout.block_bytes;
+  options.snapshot_bytes = 0;
+  const auto engine = open_engine(options);
+  ASSERT_EQ(engine->context_tokens(), 3 * arch::kBlockTokens);
+  Events events;
+  std::vector<GenerationRequest> requests;
+  std::vector<std::shared_ptr<Speaking>> sinks;
+  for (const char* name : {"first", "second", "third"}) {
+    GenerationRequest request;
+    request.prompt = random_ids(300, sinks.size() + 1);
+    request.max_tokens = 84;  // to the last place of the pool
+    request.sampling.temperature = 0;
+    sinks.push_back(std::make_shared<Speaking>(events, name));
+    ASSERT_TRUE(engine->submit(request, sinks.back()).has_value());
+    requests.push_back(std::move(request));
+  }
+  const auto roomy = open_engine(options_for(nano_model()));
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const GenerationEnd end = sinks[i]->wait();
+    EXPECT_EQ(end.reason, FinishReason::kLength) << end.error.value_or(Error{}).message;
+    EXPECT_EQ(sinks[i]->ids(), run(*roomy, requests[i]).ids) << i;
+    EXPECT_GE(end.queue_us, i == 0 ? 0 : sinks[i - 1]->wait().decode_us);
+  }
+  EXPECT_EQ(events.heard, (std::vector<std::string>{"first begins", "first ends", "second begins",
+                                                    "second ends", "third begins", "third ends"}));
+  EXPECT_EQ(engine->counters().cache.blocks_total, 3u);
+  // Of the first nothing is left: its blocks were evicted for the others.
+  EXPECT_EQ(run(*engine, requests[0]).end.cached_tokens, 0u);
+}
+
+TEST(TightPool, WhatCanNeverFitIsRefusedWithTheNumbers) {
+  EngineOptions options = options_for(nano_model());
+  const auto layout = arch::make_cache_layout(nano_config(), arch::CacheFormat::kPacked);
+  options.kv_bytes = 3 * layout.block_bytes;
+  const auto engine = open_engine(options);
+  GenerationRequest request = request_of(300, 85);
+  const auto refused = engine->submit(request, std::make_shared<Collector>());
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(refused.error().message,
+            "prompt (300 tokens) and max_tokens (85) make 385, the context holds 384");
+  EXPECT_EQ(engine->counters().waiting, 0u);
+}
 
 TEST(ReuseCounters, CountHitsAndWhatTheCacheHolds) {
   const auto engine = open_engine(options_for(nano_model()));

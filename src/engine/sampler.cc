@@ -164,16 +164,19 @@ Result<LogProbabilities> log_probabilities(std::span<const float> logits, int32_
     return static_cast<float>(static_cast<double>(logits[static_cast<size_t>(id)]) - log_sum);
   };
 
-  std::vector<int32_t> ids(logits.size());
-  std::iota(ids.begin(), ids.end(), 0);
-  const auto count = static_cast<std::ptrdiff_t>(std::min<size_t>(top, ids.size()));
-  std::partial_sort(ids.begin(), ids.begin() + count, ids.end(), [&](int32_t a, int32_t b) {
+  const auto before = [&](int32_t a, int32_t b) {
     const float x = logits[static_cast<size_t>(a)];
     const float y = logits[static_cast<size_t>(b)];
     return x != y ? x > y : a < b;
-  });
+  };
+  std::vector<int32_t> ids(logits.size());
+  std::iota(ids.begin(), ids.end(), 0);
   LogProbabilities result;
   result.token = of(token);
+  const auto likelier = std::ranges::count_if(ids, [&](int32_t id) { return before(id, token); });
+  result.rank = 1 + static_cast<uint64_t>(likelier);
+  const auto count = static_cast<std::ptrdiff_t>(std::min<size_t>(top, ids.size()));
+  std::partial_sort(ids.begin(), ids.begin() + count, ids.end(), before);
   for (std::ptrdiff_t i = 0; i < count; ++i) {
     const int32_t id = ids[static_cast<size_t>(i)];
     result.top.push_back({id, of(id)});

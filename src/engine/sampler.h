@@ -56,6 +56,7 @@ class Sampler {
 
 struct LogProbabilities {
   float token = 0;                // of the token asked for
+  uint64_t rank = 0;              // its place among all, from 1 on
   std::vector<TokenLogprob> top;  // most likely first, lower id first among equals
 };
 

@@ -234,6 +234,8 @@ TEST(LogProbabilities, AreThoseOfTheRawDistribution) {
   const auto got = log_probabilities(logits, 17, 20);
   ASSERT_TRUE(got.has_value());
   EXPECT_NEAR(got->token, logits[17] - std::log(sum), 1e-5);
+  EXPECT_EQ(got->rank, 1u + std::count_if(logits.begin(), logits.end(),
+                                          [&](float logit) { return logit > logits[17]; }));
   ASSERT_EQ(got->top.size(), 20u);
   for (size_t i = 0; i < got->top.size(); ++i) {
     EXPECT_NEAR(got->top[i].logprob, logits[got->top[i].token] - std::log(sum), 1e-5);
@@ -251,6 +253,8 @@ TEST(LogProbabilities, EdgesAndTies) {
   EXPECT_EQ(ties->top[0].token, 1);
   EXPECT_EQ(ties->top[1].token, 2);
   EXPECT_EQ(ties->top[2].token, 0);
+  EXPECT_EQ(ties->rank, 4u);
+  EXPECT_EQ(log_probabilities(std::vector<float>{1, 2, 2, 1}, 2, 0)->rank, 2u);
   const auto single = log_probabilities(std::vector<float>{-7}, 0, 0);
   ASSERT_TRUE(single.has_value());
   EXPECT_FLOAT_EQ(single->token, 0);

@@ -12,6 +12,8 @@
 namespace thimble::engine {
 namespace {
 
+constexpr uint64_t kPromptLogitsMax = 16 << 20;  // floats
+
 const char* to_string(FinishReason reason) {
   switch (reason) {
     case FinishReason::kStop:
@@ -65,11 +67,13 @@ void Sequence::start(StepRunner& runner) {
                                .replay = request.replay,
                                .salt = request.cache_salt,
                                .reuse = request.reuse,
+                               .all_rows = wants_prompt(),
                                .snapshot_points = request.snapshot_points});
     if (!state) return end(FinishReason::kError, std::move(state).error());
     state_ = std::move(*state);
     prompt_done_ = state_->begin();
-    logits_.resize(runner.vocab_size());
+    CHECK(!wants_prompt() || prompt_done_ == 0);
+    vocab_size_ = runner.vocab_size();
   } catch (const std::bad_alloc&) {
     end(FinishReason::kError,
         Error{ErrorCode::kResourceExhausted,
@@ -78,28 +82,70 @@ void Sequence::start(StepRunner& runner) {
   }
 }
 
+// Logits of all of a step's tokens take memory: no more than so many at once.
+uint64_t Sequence::chunk_tokens(uint32_t prefill_chunk) const {
+  if (!wants_prompt()) return prefill_chunk;
+  const uint64_t rows = std::max<uint64_t>(1, kPromptLogitsMax / vocab_size_);
+  return std::min<uint64_t>(prefill_chunk, rows);
+}
+
 Step Sequence::next_step(uint32_t prefill_chunk) {
   CHECK(!over_ && state_ != nullptr && prefill_chunk > 0);
-  Step step{.sequence = state_.get(), .ids = {&last_token_, 1}, .logits = logits_};
+  Step step{.sequence = state_.get(), .ids = {&last_token_, 1}, .logits = {}};
+  uint64_t rows = 1;
   if (in_prompt()) {
     const std::span<const int32_t> prompt = pending_.request.prompt;
     const uint64_t left = prompt.size() - prompt_done_;
     const uint64_t allowed = state_->step_end_max(prompt_done_) - prompt_done_;
-    step.ids = prompt.subspan(prompt_done_, std::min({left, uint64_t{prefill_chunk}, allowed}));
-    if (step.ids.size() < left) step.logits = {};
+    step.ids = prompt.subspan(prompt_done_, std::min({left, chunk_tokens(prefill_chunk), allowed}));
+    if (step.ids.size() < left) rows = 0;
+    if (wants_prompt()) rows = step.ids.size();
   }
+  logits_.resize(rows * vocab_size_);
+  step.logits = logits_;
   step_tokens_ = step.ids.size();
-  step_has_logits_ = !step.logits.empty();
   return step;
+}
+
+// The step's rows, of the prompt from `begin` on, each say how likely the next token was.
+Result<void> Sequence::take_prompt_logprobs(uint64_t begin) {
+  const std::vector<int32_t>& prompt = pending_.request.prompt;
+  const std::span<const float> rows(logits_);
+  for (uint64_t i = 0; i < step_tokens_ && begin + i + 1 < prompt.size(); ++i) {
+    const int32_t token = prompt[begin + i + 1];
+    auto of = THIMBLE_TRY(log_probabilities(rows.subspan(i * vocab_size_, vocab_size_), token,
+                                            *pending_.request.prompt_logprobs));
+    prompt_logprobs_.push_back({token, of.token, of.rank, std::move(of.top)});
+  }
+  return {};
+}
+
+Result<void> Sequence::tell_prompt() {
+  try {
+    pending_.sink->on_prompt(std::move(prompt_logprobs_));
+  } catch (...) {
+    return tl::unexpected(thrown_by_sink());
+  }
+  return {};
 }
 
 void Sequence::accept(const Result<void>& outcome) {
   if (!outcome) return end(FinishReason::kError, outcome.error());
   if (in_prompt()) {
+    if (wants_prompt()) {
+      if (auto taken = take_prompt_logprobs(prompt_done_); !taken) {
+        return end(FinishReason::kError, std::move(taken).error());
+      }
+    }
     prompt_done_ += step_tokens_;
-    if (!in_prompt()) prefilled_us_ = base::monotonic_us();
+    if (in_prompt()) return;
+    prefilled_us_ = base::monotonic_us();
+    if (wants_prompt()) {
+      if (auto told = tell_prompt(); !told) {
+        return end(FinishReason::kError, std::move(told).error());
+      }
+    }
   }
-  if (!step_has_logits_) return;
   const auto token = sample();
   if (!token) return end(FinishReason::kError, token.error());
   emit(*token);
@@ -107,11 +153,12 @@ void Sequence::accept(const Result<void>& outcome) {
 
 Result<GeneratedToken> Sequence::sample() {
   const uint64_t position = pending_.request.prompt.size() + end_.completion_tokens;
+  const std::span<const float> logits = std::span(logits_).last(vocab_size_);
   GeneratedToken out;
-  out.token = THIMBLE_TRY(sampler_.sample(logits_, position));
+  out.token = THIMBLE_TRY(sampler_.sample(logits, position));
   if (pending_.request.top_logprobs) {
     auto logprobs =
-        THIMBLE_TRY(log_probabilities(logits_, out.token, *pending_.request.top_logprobs));
+        THIMBLE_TRY(log_probabilities(logits, out.token, *pending_.request.top_logprobs));
     out.logprob = logprobs.token;
     out.top = std::move(logprobs.top);
   }

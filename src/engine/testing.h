@@ -47,6 +47,11 @@ inline const Path& nano_model() {
 
 class Collector : public GenerationSink {
  public:
+  void on_prompt(std::vector<PromptToken> tokens) override {
+    const std::lock_guard lock(mutex_);
+    EXPECT_TRUE(ids_.empty() && prompt_.empty()) << "once, before the first token";
+    prompt_ = std::move(tokens);
+  }
   Next on_token(const GeneratedToken& token) override {
     const std::lock_guard lock(mutex_);
     ids_.push_back(token.token);
@@ -66,10 +71,15 @@ class Collector : public GenerationSink {
     const std::lock_guard lock(mutex_);
     return ids_;
   }
+  std::vector<PromptToken> prompt() {
+    const std::lock_guard lock(mutex_);
+    return prompt_;
+  }
 
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
+  std::vector<PromptToken> prompt_;
   std::vector<int32_t> ids_;
   std::optional<GenerationEnd> end_;
 };
@@ -85,6 +95,7 @@ inline EngineOptions options_for(const Path& directory, uint32_t prefill_chunk =
   options.model_dir = directory;
   options.threads = 2;
   options.prefill_chunk = prefill_chunk;
+  options.checks_cache = true;
   return options;
 }
 

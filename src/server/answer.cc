@@ -45,7 +45,7 @@ void Answer::run(engine::GenerationRequest request) {
   });
   const auto id = generator_.submit(std::move(request), shared_from_this());
   if (!id) {
-    const ApiError error = api_error(id.error());
+    const ApiError error = refusal_error(id.error());
     send_error(error);
     done_(this,
           {options_.request_id, options_.frame.id, error.status, "refused", error.message, {}, 0});
@@ -72,6 +72,8 @@ void Answer::shut_down() {
 
 // The engine's thread
 
+void Answer::on_prompt(std::vector<engine::PromptToken> tokens) { prompt_ = std::move(tokens); }
+
 engine::GenerationSink::Next Answer::on_token(const engine::GeneratedToken& token) {
   if (left_ || shutting_down_) return Next::kStop;
   if (options_.remember) sampled_.push_back(token.token);
@@ -95,7 +97,8 @@ engine::GenerationSink::Next Answer::on_token(const engine::GeneratedToken& toke
 }
 
 void Answer::on_end(const engine::GenerationEnd& end) {
-  Ending ending{end, text_.finish(), text_.reasoning_tokens(), std::move(sampled_)};
+  Ending ending{end, text_.finish(), text_.reasoning_tokens(), std::move(sampled_),
+                std::move(prompt_)};
   const std::lock_guard lock(mutex_);
   ending_ = std::move(ending);
   schedule();
@@ -139,7 +142,7 @@ void Answer::take(Piece piece) {
 
 // A stream's next chunk: this text, and the log-probabilities of all tokens up to it.
 void Answer::flush(engine::TextDelta text) {
-  AnswerPart part{std::move(text), {}};
+  AnswerPart part{std::move(text), {}, {}};
   if (gathered_.logprobs) part.logprobs = std::exchange(*gathered_.logprobs, {});
   const ChunkPlace place = std::exchange(first_, false) ? ChunkPlace::kFirst : ChunkPlace::kLater;
   send(part_chunk(options_.frame, place, part, tokenizer_));
@@ -167,6 +170,7 @@ void Answer::finish(Ending& ending) {
     const Usage usage{end.prompt_tokens, end.completion_tokens, ending.reasoning_tokens,
                       end.cached_tokens, end.replayed_tokens,   end.computed_tokens,
                       end.exact};
+    gathered_.prompt_logprobs = std::move(ending.prompt);
     if (options_.delivery == Delivery::kStream) {
       finish_stream(ending, usage);
     } else {

@@ -63,6 +63,7 @@ class Answer : public engine::GenerationSink, public std::enable_shared_from_thi
   // Ends it with a 503: the server is going down.
   void shut_down();
 
+  void on_prompt(std::vector<engine::PromptToken> tokens) override;
   Next on_token(const engine::GeneratedToken& token) override;
   void on_end(const engine::GenerationEnd& end) override;
 
@@ -76,6 +77,7 @@ class Answer : public engine::GenerationSink, public std::enable_shared_from_thi
     engine::TextDelta rest;
     uint64_t reasoning_tokens = 0;
     std::vector<int32_t> sampled;
+    std::optional<std::vector<engine::PromptToken>> prompt;
   };
 
   void cancel();
@@ -112,6 +114,7 @@ class Answer : public engine::GenerationSink, public std::enable_shared_from_thi
   engine::TextStream text_;
   TextOffsets offsets_;
   std::vector<int32_t> sampled_;  // if they are to be remembered
+  std::optional<std::vector<engine::PromptToken>> prompt_;
 
   // The running task.
   bool first_ = true;

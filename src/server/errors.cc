@@ -47,10 +47,9 @@ uint32_t http_status(ErrorCode code) {
       return 400;
     case ErrorCode::kNotFound:
       return 404;
-    case ErrorCode::kResourceExhausted:
-      return 429;
     case ErrorCode::kCancelled:
       return 499;
+    case ErrorCode::kResourceExhausted:  // memory: not the client's pace
     case ErrorCode::kUnavailable:
       return 503;
     case ErrorCode::kCorrupt:
@@ -64,8 +63,16 @@ uint32_t http_status(ErrorCode code) {
 ApiError api_error(const Error& error) {
   ApiError out{http_status(error.code), error.describe(), {}, {}, {}};
   if (error.code == ErrorCode::kUnsupported) out.code = "not_supported";
-  if (error.code == ErrorCode::kResourceExhausted) out.code = "queue_full";
-  if (out.status == 429 || out.status == 503) out.retry_after_s = kRetryAfterSeconds;
+  if (error.code == ErrorCode::kResourceExhausted) out.code = "out_of_memory";
+  if (out.status == 503) out.retry_after_s = kRetryAfterSeconds;
+  return out;
+}
+
+ApiError refusal_error(const Error& error) {
+  ApiError out = api_error(error);
+  if (error.code != ErrorCode::kResourceExhausted) return out;
+  out.status = 429;
+  out.code = "queue_full";
   return out;
 }
 

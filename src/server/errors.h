@@ -35,6 +35,9 @@ uint32_t http_status(ErrorCode code);
 
 // An error of a lower module, as the client sees it.
 ApiError api_error(const Error& error);
+// The same of a request that was not accepted: kResourceExhausted there means a full queue (429,
+// the client may slow down), anywhere else memory (503).
+ApiError refusal_error(const Error& error);
 
 // {"error": {"message", "type", "param", "code"}}; valid UTF-8 whatever the message holds.
 std::string error_json(const ApiError& error);

@@ -12,7 +12,7 @@ TEST(Errors, EachCodeHasItsStatus) {
   EXPECT_EQ(http_status(ErrorCode::kInvalidArgument), 400u);
   EXPECT_EQ(http_status(ErrorCode::kUnsupported), 400u);
   EXPECT_EQ(http_status(ErrorCode::kNotFound), 404u);
-  EXPECT_EQ(http_status(ErrorCode::kResourceExhausted), 429u);
+  EXPECT_EQ(http_status(ErrorCode::kResourceExhausted), 503u);
   EXPECT_EQ(http_status(ErrorCode::kCancelled), 499u);
   EXPECT_EQ(http_status(ErrorCode::kUnavailable), 503u);
   EXPECT_EQ(http_status(ErrorCode::kInternal), 500u);
@@ -21,12 +21,26 @@ TEST(Errors, EachCodeHasItsStatus) {
 }
 
 TEST(Errors, BusyMeansTryAgain) {
-  for (const ErrorCode code : {ErrorCode::kResourceExhausted, ErrorCode::kUnavailable}) {
-    const net::HttpResponse response = error_response(api_error({code, "full", {}}));
+  for (const ApiError& error : {api_error({ErrorCode::kUnavailable, "full", {}}),
+                                api_error({ErrorCode::kResourceExhausted, "full", {}}),
+                                refusal_error({ErrorCode::kResourceExhausted, "full", {}})}) {
+    const net::HttpResponse response = error_response(error);
     bool retry = false;
     for (const net::HttpHeader& header : response.headers) retry |= header.name == "Retry-After";
     EXPECT_TRUE(retry) << response.status;
   }
+}
+
+// A queue that is full and memory that is out are told apart.
+TEST(Errors, SayWhatIsFull) {
+  const Error full{ErrorCode::kResourceExhausted, "", {}};
+  EXPECT_EQ(refusal_error(full).code, "queue_full");
+  EXPECT_EQ(refusal_error(full).status, 429u);
+  EXPECT_EQ(api_error(full).code, "out_of_memory");
+  EXPECT_EQ(api_error(full).status, 503u);
+  const Error busy{ErrorCode::kUnavailable, "", {}};
+  EXPECT_EQ(refusal_error(busy).status, 503u);
+  EXPECT_FALSE(refusal_error(busy).code.has_value());
 }
 
 TEST(Errors, KeepTheStepsOfTheLowerModule) {

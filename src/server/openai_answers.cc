@@ -116,6 +116,11 @@ std::string whole_answer(const AnswerFrame& frame, const AnswerPart& all, const 
   }
   choice["logprobs"] = logprobs_json(frame, all, tokenizer);
   choice["finish_reason"] = reason_json(finish_reason);
+  // vLLM's places: in a chat beside the choices, in a plain completion within each.
+  if (all.prompt_logprobs) {
+    OrderedJson& place = chat ? out : choice;
+    place["prompt_logprobs"] = prompt_logprobs_json(*all.prompt_logprobs, tokenizer);
+  }
   out["choices"] = OrderedJson::array({std::move(choice)});
   out["usage"] = usage_json(usage);
   return to_text(out);

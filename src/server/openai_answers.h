@@ -49,10 +49,12 @@ struct TokenRecord {
   uint64_t text_offset = 0;  // index of the character that its bytes begin in
 };
 
-// Text and log-probabilities that go out together. `logprobs` is empty unless asked for.
+// Text and log-probabilities that go out together; these are empty unless asked for.
 struct AnswerPart {
   engine::TextDelta text;
   std::optional<std::vector<TokenRecord>> logprobs;
+  // Of a whole answer: those of the prompt from its second token on.
+  std::optional<std::vector<engine::PromptToken>> prompt_logprobs;
 };
 
 const char* finish_reason_name(engine::FinishReason reason);

@@ -26,6 +26,7 @@ inline constexpr size_t kStopStringBytesMax = 4096;
 inline constexpr size_t kCacheSaltBytesMax = 1024;  // of each field that names a tenant
 inline constexpr uint32_t kChatTopLogprobsMax = 20;
 inline constexpr uint32_t kCompletionLogprobsMax = 5;
+inline constexpr uint32_t kPromptLogprobsMax = 20;
 inline constexpr float kDefaultTopP = 0.95F;
 
 // What both kinds of generation share.
@@ -36,7 +37,8 @@ struct GenerationFields {
   std::optional<uint32_t> max_tokens;          // empty: as many as fit, up to the server's default
   std::string max_tokens_name = "max_tokens";  // the field that said so
   std::vector<std::string> stop;
-  std::optional<uint32_t> top_logprobs;  // empty: none; else so many alternatives a token
+  std::optional<uint32_t> top_logprobs;     // empty: none; else so many alternatives a token
+  std::optional<uint32_t> prompt_logprobs;  // the same of the prompt's tokens
   engine::ControlTokens control = engine::ControlTokens::kHide;
   bool ignore_eos = false;               // never end by itself; for measurements
   std::optional<engine::Replay> replay;  // empty: the server's default

@@ -115,6 +115,7 @@ ApiResult<engine::GenerationRequest> generation_request(const Prompt& prompt,
     (fields.ignore_eos ? out.masked_tokens : out.stop_tokens).push_back(*model.eos);
   }
   out.top_logprobs = fields.top_logprobs;
+  out.prompt_logprobs = fields.prompt_logprobs;
   out.replay = fields.replay.value_or(defaults.replay);
   out.cache_salt = fields.cache_salt;
   out.reuse = fields.reuse;

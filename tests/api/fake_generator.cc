@@ -24,6 +24,21 @@ engine::GeneratedToken generated(int32_t id, const std::optional<uint32_t>& top_
   return out;
 }
 
+// The prompt's tokens, each the second likeliest after the one before it.
+std::vector<engine::PromptToken> prompt_tokens(const engine::GenerationRequest& request) {
+  std::vector<engine::PromptToken> out;
+  for (size_t i = 1; i < request.prompt.size(); ++i) {
+    const int32_t id = request.prompt[i];
+    engine::PromptToken token{id, -1.5F, 2, {}};
+    if (*request.prompt_logprobs > 0) token.top.push_back({request.prompt[i - 1], -0.5F});
+    for (uint32_t n = 1; n < *request.prompt_logprobs; ++n) {
+      token.top.push_back({id + static_cast<int32_t>(n) - 1, -0.5F - static_cast<float>(n)});
+    }
+    out.push_back(std::move(token));
+  }
+  return out;
+}
+
 }  // namespace
 
 FakeGenerator::FakeGenerator(ModelInfo info, uint32_t queue_requests_max)
@@ -105,9 +120,11 @@ engine::GenerationEnd FakeGenerator::generate(const Job& job) {
   engine::GenerationEnd end;
   end.prompt_tokens = job.request.prompt.size();
   end.cached_tokens = std::min<uint64_t>(job.script.cached_tokens, end.prompt_tokens - 1);
+  if (job.request.prompt_logprobs) end.cached_tokens = 0;
   end.replayed_tokens = end.cached_tokens / 2;
   end.computed_tokens = end.prompt_tokens - end.cached_tokens + end.replayed_tokens;
   end.exact = end.cached_tokens == 0;
+  if (job.request.prompt_logprobs) job.sink->on_prompt(prompt_tokens(job.request));
   for (uint64_t n = 0;; ++n) {
     if (wait_or_cancelled(job)) {
       end.reason = FinishReason::kCancelled;
@@ -115,7 +132,7 @@ engine::GenerationEnd FakeGenerator::generate(const Job& job) {
     }
     if (job.script.fails_after && n >= *job.script.fails_after) {
       end.reason = FinishReason::kError;
-      end.error = Error{ErrorCode::kInternal, job.script.failure, {}};
+      end.error = Error{job.script.failure_code, job.script.failure, {}};
       return end;
     }
     if (end.completion_tokens == job.request.max_tokens) {

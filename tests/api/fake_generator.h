@@ -24,6 +24,7 @@ struct FakeScript {
   uint32_t token_delay_us = 0;   // before each token
   std::optional<uint64_t> fails_after;  // tokens; then FinishReason::kError
   std::string failure = "the fake was told to fail";
+  ErrorCode failure_code = ErrorCode::kInternal;
 };
 
 class FakeGenerator : public Generator {

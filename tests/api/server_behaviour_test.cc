@@ -95,6 +95,25 @@ TEST(ServerBehaviour, AFullQueueIsA429WithAHint) {
     EXPECT_EQ(answer.status, 429u);
     EXPECT_EQ(answer.header("Retry-After"), "1");
     EXPECT_THAT(answer.body, HasSubstr("rate_limit_error"));
+    EXPECT_THAT(answer.body, HasSubstr("queue_full"));
+  }
+}
+
+// Of a request that was accepted: not the client's pace, so no 429.
+TEST(ServerBehaviour, NoMemoryToBeginIsA503WithTheNumbers) {
+  TestServer server;
+  FakeScript script;
+  script.fails_after = 0;
+  script.failure = "2 cache blocks are needed; 0 of 5 are free";
+  script.failure_code = ErrorCode::kResourceExhausted;
+  server.generator().set_script(script);
+  for (const char* body : {kChat, kChatStream}) {
+    const net::Answer answer = net::ask(server.port(), "POST", "/v1/chat/completions", body);
+    EXPECT_EQ(answer.status, 503u);
+    EXPECT_EQ(answer.header("Retry-After"), "1");
+    EXPECT_THAT(answer.body, HasSubstr("0 of 5 are free"));
+    EXPECT_THAT(answer.body, HasSubstr("unavailable_error"));
+    EXPECT_THAT(answer.body, HasSubstr("out_of_memory"));
   }
 }
 

@@ -4,6 +4,7 @@
 // or throw. Gate and log may be used from any thread.
 #pragma once
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -54,9 +55,12 @@ class FakeRunner : public StepRunner {
       }
       std::vector<int32_t>& ids = static_cast<History*>(step.sequence)->ids;
       ids.insert(ids.end(), step.ids.begin(), step.ids.end());
-      if (step.logits.empty()) continue;
-      const std::vector<float> logits = logits_after(ids, vocab_size_);
-      std::copy(logits.begin(), logits.end(), step.logits.begin());
+      const size_t rows = step.logits.size() / vocab_size_;
+      for (size_t row = 0; row < rows; ++row) {
+        const auto history = std::span(ids).first(ids.size() - rows + row + 1);
+        std::ranges::copy(logits_after(history, vocab_size_),
+                          step.logits.begin() + static_cast<std::ptrdiff_t>(row * vocab_size_));
+      }
     }
     return {};
   }

@@ -23,7 +23,10 @@ namespace thimble::engine {
 struct ModelRunnerOptions {
   uint32_t threads = 0;  // 0: one per CPU
   cache::PagedCacheOptions cache;
-  std::array<std::byte, 16> fingerprint{};  // of the weights (arch/fingerprint.h)
+  bool checks_cache = false;  // counts the whole cache anew after every step: for tests
+  // Of the weights (arch/fingerprint.h), where cached rows outlive the process. Within one they all
+  // are of one model, and it stays zeros: reading the weights for it costs a start of its own.
+  std::array<std::byte, 16> fingerprint{};
 };
 
 class ModelRunner : public StepRunner {
@@ -51,6 +54,8 @@ class ModelRunner : public StepRunner {
     std::vector<std::byte> state;
   };
   Result<Begun> begin(const SequenceSpec& spec);
+  Result<void> run_steps(std::span<const Step> steps);
+  void check_cache() const;
   cache::CacheIdentity identity(const std::string& salt) const;
 
   const model::Model& model_;

@@ -37,12 +37,17 @@ Route choose_route(const arch::LayerPlan& plan, uint64_t hit,
                    std::span<const cache::SnapshotUse> snapshots, uint64_t prompt_tokens,
                    Replay replay);
 
+// Whose logits are wanted: the prompt's last token's, or all tokens'. For all of them every row
+// runs in every layer, and nothing may be cached before it.
+enum class PromptOutputs { kLast, kAll };
+
 class Prefill {
  public:
   // `snapshot_points`: positions in (0, prompt_tokens] where a snapshot is worth its while, in any
   // order; every kSnapshotTokens and the end are added. `snapshots` false: none are taken.
   Prefill(const arch::LayerPlan& plan, const Route& route, uint64_t prompt_tokens, Replay replay,
-          std::vector<uint64_t> snapshot_points, bool snapshots);
+          std::vector<uint64_t> snapshot_points, bool snapshots,
+          PromptOutputs outputs = PromptOutputs::kLast);
 
   // Rows of the current segment. REQUIRES: not done().
   const arch::RowPlan& rows() const { return rows_; }
@@ -66,6 +71,7 @@ class Prefill {
 
   const arch::LayerPlan& plan_;
   const Replay replay_;
+  const PromptOutputs outputs_;
   uint64_t hit_ = 0;
   std::optional<uint64_t> windows_at_;
   cache::Marks marks_;

@@ -59,17 +59,22 @@ class Sequence {
 
  private:
   bool in_prompt() const { return prompt_done_ < pending_.request.prompt.size(); }
+  bool wants_prompt() const { return pending_.request.prompt_logprobs.has_value(); }
+  uint64_t chunk_tokens(uint32_t prefill_chunk) const;
+  Result<void> take_prompt_logprobs(uint64_t begin);
+  Result<void> tell_prompt();
   Result<GeneratedToken> sample();
   void emit(const GeneratedToken& token);
 
   PendingRequest pending_;
   Sampler sampler_;
   std::unique_ptr<RunnerSequence> state_;
-  std::vector<float> logits_;  // [vocab_size]
-  uint64_t prompt_done_ = 0;   // prompt tokens computed or cached
-  uint64_t step_tokens_ = 0;   // of the step being run
-  bool step_has_logits_ = false;
-  int32_t last_token_ = 0;  // sampled, not computed yet
+  uint64_t vocab_size_ = 0;
+  std::vector<float> logits_;                 // [rows, vocab_size], of the step being run
+  std::vector<PromptToken> prompt_logprobs_;  // of the prompt as far as it ran, if asked for
+  uint64_t prompt_done_ = 0;                  // prompt tokens computed or cached
+  uint64_t step_tokens_ = 0;                  // of the step being run
+  int32_t last_token_ = 0;                    // sampled, not computed yet
   bool over_ = false;
   GenerationEnd end_;
   int64_t started_us_ = 0;

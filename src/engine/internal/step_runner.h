@@ -25,6 +25,7 @@ struct SequenceSpec {
   Replay replay = Replay::kAuto;
   std::string salt;                       // tenant: nothing is shared between different ones
   bool reuse = true;                      // may it begin with what is cached?
+  bool all_rows = false;                  // steps of the prompt want logits of every token
   std::vector<uint64_t> snapshot_points;  // prompt lengths that will be asked for again
 };
 
@@ -54,7 +55,7 @@ class RunnerSequence {
 struct Step {
   RunnerSequence* sequence = nullptr;
   std::span<const int32_t> ids;  // not empty, each below vocab_size
-  std::span<float> logits;       // out [vocab_size], after the last id; empty: not wanted
+  std::span<float> logits;       // out [rows, vocab_size], after the last `rows` ids; may be empty
 };
 
 class StepRunner {

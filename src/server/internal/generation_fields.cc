@@ -112,6 +112,17 @@ ApiResult<std::string> read_salt(const Fields& fields) {
   return salt;
 }
 
+// vLLM's field: a whole answer has a place for them, a stream has none.
+ApiResult<std::optional<uint32_t>> read_prompt_logprobs(const Fields& fields, bool stream) {
+  const auto asked = THIMBLE_TRY(fields.integer("prompt_logprobs", 0, kPromptLogprobsMax));
+  if (!asked) return std::nullopt;
+  if (stream) {
+    return bad_field("prompt_logprobs",
+                     "'prompt_logprobs' come with a whole answer only; send 'stream': false");
+  }
+  return static_cast<uint32_t>(*asked);
+}
+
 }  // namespace
 
 ApiResult<GenerationFields> read_generation_fields(const Fields& fields) {
@@ -134,6 +145,7 @@ ApiResult<GenerationFields> read_generation_fields(const Fields& fields) {
     }
     out.include_usage = THIMBLE_TRY(options->boolean("include_usage")).value_or(false);
   }
+  out.prompt_logprobs = THIMBLE_TRY(read_prompt_logprobs(fields, out.stream));
   return out;
 }
 
@@ -143,7 +155,6 @@ ApiResult<void> refuse_unsupported(const Fields& fields) {
   THIMBLE_TRY(refuse_number(fields, "frequency_penalty", 0));
   THIMBLE_TRY(refuse_number(fields, "repetition_penalty", 1));
   THIMBLE_TRY(refuse_number(fields, "min_tokens", 0));
-  THIMBLE_TRY(refuse_number(fields, "prompt_logprobs", 0));
   for (const char* name : {"logit_bias", "stop_token_ids", "bad_words", "guided_json",
                            "guided_regex", "guided_choice", "guided_grammar", "grammar"}) {
     THIMBLE_TRY(refuse_unless_empty(fields, name));

@@ -6,7 +6,7 @@
 
 namespace thimble::server {
 
-// All of GenerationFields but the log-probabilities, whose spelling differs.
+// All of GenerationFields but the answer's log-probabilities, whose spelling differs.
 ApiResult<GenerationFields> read_generation_fields(const Fields& fields);
 
 // Fields that change answers everywhere and that thimble does not know how to honour.

@@ -96,4 +96,23 @@ OrderedJson completion_logprobs(const std::vector<TokenRecord>& records,
           {"text_offset", std::move(offsets)}};
 }
 
+OrderedJson prompt_logprobs_json(const std::vector<engine::PromptToken>& tokens,
+                                 const text::Tokenizer& tokenizer) {
+  OrderedJson out = OrderedJson::array({nullptr});
+  for (const engine::PromptToken& of : tokens) {
+    OrderedJson entry = OrderedJson::object();
+    const auto add = [&](int32_t id, float logprob, uint64_t rank) {
+      entry[std::to_string(id)] = {{"logprob", finite(logprob)},
+                                   {"rank", rank},
+                                   {"decoded_token", text::to_valid_utf8(bytes_of(id, tokenizer))}};
+    };
+    add(of.token, of.logprob, of.rank);
+    for (size_t i = 0; i < of.top.size(); ++i) {
+      if (of.top[i].token != of.token) add(of.top[i].token, of.top[i].logprob, i + 1);
+    }
+    out.push_back(std::move(entry));
+  }
+  return out;
+}
+
 }  // namespace thimble::server

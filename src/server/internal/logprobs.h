@@ -1,4 +1,5 @@
-// Log-probabilities as OpenAI spells them: one shape for chat, another for plain completions.
+// Log-probabilities as OpenAI spells them, one shape for chat and another for plain completions,
+// and those of prompts, which are vLLM's.
 #pragma once
 
 #include <vector>
@@ -16,5 +17,10 @@ OrderedJson chat_logprobs(const std::vector<TokenRecord>& records,
 // {"tokens", "token_logprobs", "top_logprobs", "text_offset"}; half characters as "bytes:\xe4".
 OrderedJson completion_logprobs(const std::vector<TokenRecord>& records,
                                 const text::Tokenizer& tokenizer);
+
+// vLLM's shape: null for the first token, then {"ID": {"logprob", "rank", "decoded_token"}, ...}
+// for each, the prompt's own token first.
+OrderedJson prompt_logprobs_json(const std::vector<engine::PromptToken>& tokens,
+                                 const text::Tokenizer& tokenizer);
 
 }  // namespace thimble::server
