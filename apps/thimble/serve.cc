@@ -169,6 +169,7 @@ Result<int> run_serve(const ServeFlags& flags) {
     base::log_warn("anyone who reaches this address can use the model",
                    {{"host", flags.host}, {"advice", "--api-key-file"}});
   }
+  routes.planned = {engine->model_name(), planner::PlanSubject(engine->config())};
   const auto generator = server::make_engine_generator(*engine, std::move(info));
   const Interrupts interrupts;
   server->start(*generator, std::move(routes));
@@ -215,7 +216,7 @@ Command serve_command() {
           .summary = "Answer OpenAI clients over HTTP, and a chat page",
           .details =
               "Loads the model, prints what it takes and listens until Ctrl-C. The page is at /, "
-              "the API at /v1 (docs/serving.md).",
+              "a planner at /plan, the API at /v1 (docs/serving.md).",
           .examples = {{"thimble serve --model models/nano --port 8080", ""},
                        {"thimble serve --model DIR --host 0.0.0.0 --api-key-file key", ""}},
           .describe = [flags](Options& options) { describe(*flags, options); },

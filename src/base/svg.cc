@@ -7,6 +7,8 @@
 #include <cmath>
 #include <limits>
 
+#include "base/bytes.h"
+
 namespace thimble::base {
 namespace {
 
@@ -96,6 +98,17 @@ class Axis {
   bool has_zero_ = false;
 };
 
+// 262144 is 256Ki on an axis of powers of two, 10000 is 10,000 elsewhere.
+std::string tick_text(double value, Scale scale) {
+  const auto whole = static_cast<uint64_t>(std::abs(value) < 1e15 ? std::max(value, 0.0) : 0.0);
+  if (static_cast<double>(whole) != value) return fmt::format("{:.4g}", value);
+  if (scale == Scale::kLog2 && whole >= 1024) {
+    const bool mega = whole >= 1 << 20;
+    return fmt::format("{:.4g}{}", value / (mega ? 1 << 20 : 1024), mega ? "Mi" : "Ki");
+  }
+  return whole < 10'000'000 ? with_commas(whole) : fmt::format("{:.4g}", value);
+}
+
 std::string text_at(double x, double y, std::string_view attributes, std::string_view text) {
   return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" {}>{}</text>\n", x, y, attributes,
                      xml_escaped(text));
@@ -129,13 +142,13 @@ std::string axes(const LineChart& chart, const Axis& x, const Axis& y) {
   std::string out;
   for (const double tick : x.ticks()) {
     out += line(x.pixel(tick), kTop, x.pixel(tick), kBottom, kGrid);
-    out +=
-        text_at(x.pixel(tick), kBottom + 18, "text-anchor=\"middle\"", fmt::format("{:.4g}", tick));
+    out += text_at(x.pixel(tick), kBottom + 18, "text-anchor=\"middle\"",
+                   tick_text(tick, chart.x_scale));
   }
   for (const double tick : y.ticks()) {
     out += line(kLeft, y.pixel(tick), kRight, y.pixel(tick), kGrid);
-    out +=
-        text_at(kLeft - 8, y.pixel(tick) + 4, "text-anchor=\"end\"", fmt::format("{:.4g}", tick));
+    out += text_at(kLeft - 8, y.pixel(tick) + 4, "text-anchor=\"end\"",
+                   tick_text(tick, chart.y_scale));
   }
   out += line(kLeft, kBottom, kRight, kBottom, kFrame);
   out += line(kLeft, kTop, kLeft, kBottom, kFrame);
@@ -242,7 +255,7 @@ std::string to_svg(std::string_view title, const BarChart& chart) {
   for (const double tick : x.ticks()) {
     out += line(x.pixel(tick), top, x.pixel(tick), bottom, kGrid);
     out +=
-        text_at(x.pixel(tick), bottom + 18, "text-anchor=\"middle\"", fmt::format("{:.4g}", tick));
+        text_at(x.pixel(tick), bottom + 18, "text-anchor=\"middle\"", tick_text(tick, chart.scale));
   }
   for (size_t i = 0; i < chart.bars.size(); ++i) {
     const ChartBar& bar = chart.bars[i];

@@ -68,7 +68,7 @@ CacheDesign v4_flash() {
   constexpr uint64_t kWindow = 128;
   CacheDesign design;
   design.id = "v4-flash";
-  design.name = "V4-Flash, compressed 4 and 128, FP8 + FP4 index";
+  design.name = "V4-Flash, ratios 4 and 128, FP8 + FP4 index";
   RowStream record;
   record.payload = 448;
   record.scales = 7;

@@ -195,7 +195,11 @@ Result<std::optional<arch::Config>> planned_model(const PlanSubject& subject, Pl
     plan.design = design_of(*model, plan.source);
     return *model;
   }
-  if (model.error().code != ErrorCode::kUnsupported) return tl::unexpected(model.error());
+  if (model.error().code != ErrorCode::kUnsupported) {
+    Error wrong = model.error();
+    wrong.code = ErrorCode::kInvalidArgument;  // a wish is at odds with the model, not a file
+    return tl::unexpected(std::move(wrong));
+  }
   plan.design = design_of(modes, latent, config.index_head_dim, plan.source);
   plan.no_model = model.error().describe();
   return std::nullopt;

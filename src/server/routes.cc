@@ -115,9 +115,10 @@ void Routes::shut_down() {
 }
 
 const Routes::Route* Routes::find_route(std::string_view path) {
-  static constexpr std::array<Route, 6> kRoutes{{
+  static constexpr std::array<Route, 7> kRoutes{{
       {"/health", "GET", Access::kOpen, &Routes::health},
       {"/models", "GET", Access::kKeyed, &Routes::models},
+      {"/plan", "GET", Access::kKeyed, &Routes::plan},
       {"/tokenize", "POST", Access::kKeyed, &Routes::tokenize},
       {"/detokenize", "POST", Access::kKeyed, &Routes::detokenize},
       {"/chat/completions", "POST", Access::kKeyed, &Routes::chat},
@@ -233,6 +234,10 @@ Routes::Reply Routes::health(const Call&) {
 }
 
 Routes::Reply Routes::models(const Call&) { return json_response(models_json(generator_.info())); }
+
+Routes::Reply Routes::plan(const Call& call) {
+  return json_response(THIMBLE_TRY(plan_json(options_.planned, call.request.query)));
+}
 
 Routes::Reply Routes::model(const Call& call) {
   const std::string name = net::percent_decode(call.path.substr(kModelPrefix.size()));

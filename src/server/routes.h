@@ -4,10 +4,12 @@
 //   GET  /                         the chat page and its files
 //   GET  /health                   alive, and how busy
 //   GET  /v1/models[/NAME]
+//   GET  /v1/plan                  the capacity plan (server/plan_route.h)
 //   POST /v1/chat/completions      POST /v1/completions
 //   POST /tokenize                 POST /detokenize
 //
-// API paths work with and without "/v1". HEAD is answered like GET, OPTIONS as CORS preflight.
+// API paths work with and without "/v1", but /plan is
+// the page. HEAD is answered like GET, OPTIONS as CORS preflight.
 #pragma once
 
 #include <functional>
@@ -23,6 +25,7 @@
 #include "server/errors.h"
 #include "server/generator.h"
 #include "server/origin.h"
+#include "server/plan_route.h"
 #include "server/prompt.h"
 #include "server/static_files.h"
 #include "server/turn_memory.h"
@@ -37,6 +40,7 @@ struct RouteOptions {
   std::string api_key;  // empty: none is asked for
   OriginPolicy origins;
   PromptDefaults defaults;
+  PlannedModel planned;
   std::string fingerprint = "thimble";
   std::vector<StaticFile> files;
   uint32_t heartbeat_ms = 5000;
@@ -69,6 +73,7 @@ class Routes {
 
   Reply health(const Call& call);
   Reply models(const Call& call);
+  Reply plan(const Call& call);
   Reply model(const Call& call);
   Reply tokenize(const Call& call);
   Reply detokenize(const Call& call);
