@@ -19,3 +19,18 @@ endif()
 if(THIMBLE_BUILD_BENCH)
   find_package(benchmark REQUIRED)
 endif()
+
+# Training is an optional component: without libtorch `thimble train` says so and all else is there.
+# Sanitizers leave it out, because the library's own code is not instrumented.
+set(THIMBLE_TRAIN AUTO CACHE STRING "Build training (needs libtorch): AUTO, ON or OFF")
+set(THIMBLE_WITH_TORCH OFF)
+if(NOT THIMBLE_TRAIN STREQUAL "OFF" AND (THIMBLE_TRAIN STREQUAL "ON" OR NOT THIMBLE_SANITIZE))
+  set(CMAKE_MESSAGE_LOG_LEVEL WARNING)  # its package talks even when asked to be quiet
+  if(THIMBLE_TRAIN STREQUAL "ON")
+    find_package(Torch REQUIRED)
+  else()
+    find_package(Torch QUIET)
+  endif()
+  unset(CMAKE_MESSAGE_LOG_LEVEL)
+  set(THIMBLE_WITH_TORCH ${Torch_FOUND})
+endif()
