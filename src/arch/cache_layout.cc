@@ -63,7 +63,7 @@ uint64_t CacheLayout::rows_bytes(uint64_t tokens) const {
 }
 
 uint64_t CacheLayout::reserved_bytes(uint64_t tokens) const {
-  return base::div_ceil(tokens, kBlockTokens) * block_bytes;
+  return base::div_ceil(tokens, kBlockTokens) * block_stride_bytes();
 }
 
 double global_bytes_per_token(const CacheLayout& layout) {

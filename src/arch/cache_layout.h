@@ -19,6 +19,7 @@ namespace thimble::arch {
 inline constexpr uint32_t kBlockTokens = 128;
 inline constexpr uint32_t kTileEntries = 16;
 inline constexpr uint32_t kWindowSlackRows = 8;  // ring rows beyond the window, for a short step
+inline constexpr uint64_t kBlockAlignment = 64;  // a block begins on a cache line
 
 // kPacked is what is stored; kFloat (float32 rows, nothing rounded) serves the nokvq mode.
 enum class CacheFormat { kPacked, kFloat };
@@ -53,6 +54,10 @@ struct CacheLayout {
   uint32_t window_row_bytes = 0;    // 528 for the released model, packed
   uint32_t window_layers = 0;       // layers with a window ring: all of them
 
+  // From one block to the next in a pool: what a block costs.
+  uint64_t block_stride_bytes() const {
+    return (block_bytes + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment;
+  }
   // Global KV bytes of the entries that exist after `tokens` tokens: rows written, not reserved.
   uint64_t rows_bytes(uint64_t tokens) const;
   // Blocks reserved for `tokens` tokens, in bytes.
@@ -71,7 +76,8 @@ struct SequenceBytes {
   uint64_t half_pairs = 0;      // fp32 value and gate of each ratio-2 owner's open group: 12,288
   uint64_t engram_history = 0;  // compressed ids of the last max_ngram_size - 1 tokens
   // What a snapshot keeps beside the windows: open groups, and where every window begins, each
-  // number of 64 bits (model/sequence_state.h writes it). Ids and Engram history follow from tokens.
+  // number of 64 bits (model/sequence_state.h writes it). Ids and Engram history follow from
+  // tokens.
   uint64_t snapshot_state = 0;
 };
 SequenceBytes sequence_bytes(const Config& config, const CacheLayout& layout);

@@ -7,13 +7,13 @@
 #include <limits>
 #include <utility>
 
+#include "arch/cache_layout.h"
 #include "base/bytes.h"
 #include "base/check.h"
 
 namespace thimble::cache {
 namespace {
 
-constexpr uint64_t kAlignment = 64;  // of a block's first byte: a cache line
 constexpr uint64_t kHugePage = uint64_t{2} << 20;
 
 uint64_t round_up(uint64_t bytes, uint64_t unit) { return base::div_ceil(bytes, unit) * unit; }
@@ -23,7 +23,7 @@ uint64_t round_up(uint64_t bytes, uint64_t unit) { return base::div_ceil(bytes, 
 Result<BlockPool> BlockPool::create(uint64_t block_bytes, uint64_t pool_bytes) {
   BlockPool pool;
   pool.block_bytes_ = block_bytes;
-  pool.stride_bytes_ = round_up(block_bytes, kAlignment);
+  pool.stride_bytes_ = round_up(block_bytes, arch::kBlockAlignment);
   const uint64_t blocks = block_bytes == 0 ? 0 : pool_bytes / pool.stride_bytes_;
   if (blocks == 0) return pool;
   if (blocks > std::numeric_limits<uint32_t>::max()) {

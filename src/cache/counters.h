@@ -31,6 +31,7 @@ struct CacheCounters {
   uint64_t block_bytes = 0;       // that one block costs
   uint64_t reserved_bytes = 0;    // blocks that are not free
   uint64_t live_sequences = 0;
+  uint64_t ring_bytes = 0;  // window rings of one sequence
   uint64_t snapshot_bytes = 0;
   uint64_t snapshot_bytes_max = 0;
   uint64_t snapshot_count = 0;

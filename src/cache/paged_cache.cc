@@ -174,6 +174,7 @@ CacheCounters PagedCache::counters() const {
   now.block_bytes = pool.stride_bytes();
   now.reserved_bytes = pool.used_bytes();
   now.live_sequences = core_->sequences.size();
+  now.ring_bytes = core_->windows.bytes();
   now.snapshot_bytes = core_->snapshots.bytes();
   now.snapshot_bytes_max = core_->snapshots.bytes_max();
   now.snapshot_count = core_->snapshots.count();

@@ -193,7 +193,10 @@ CacheUse ModelRunner::cache_use() const {
   const cache::CacheCounters now = cache_->counters();
   return {.blocks_total = now.blocks_total,
           .blocks_used = now.blocks_total - now.blocks_free,
-          .snapshots = now.snapshot_count};
+          .block_bytes = now.block_bytes,
+          .snapshots = now.snapshot_count,
+          .snapshot_bytes = now.snapshot_bytes,
+          .ring_bytes = now.ring_bytes};
 }
 
 void ModelRunner::idle() {

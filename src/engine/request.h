@@ -101,7 +101,10 @@ class GenerationSink {
 struct CacheUse {
   uint64_t blocks_total = 0;
   uint64_t blocks_used = 0;  // of them: live, or kept for later requests
+  uint64_t block_bytes = 0;
   uint64_t snapshots = 0;
+  uint64_t snapshot_bytes = 0;
+  uint64_t ring_bytes = 0;  // window rings of one sequence
 };
 
 // What an engine has done since it was opened. While anything runs, `steps` keeps rising.

@@ -5,9 +5,12 @@
 #include <algorithm>
 
 #include "base/bytes.h"
+#include "planner/placement.h"
 
 namespace thimble::planner {
 namespace {
+
+constexpr uint64_t kProgramBytes = 24ULL << 20;  // code, libraries, threads, tables
 
 using base::human_bytes;
 using base::with_commas;
@@ -28,14 +31,21 @@ Result<uint64_t> pool_bytes(const StartupPlan& plan, const arch::CacheLayout& la
                         human_bytes(*wishes.kv_bytes), human_bytes(plan.memory.bytes),
                         plan.memory.limited_by);
     }
-    return *wishes.kv_bytes / layout.block_bytes * layout.block_bytes;
+    return *wishes.kv_bytes / plan.block_bytes * plan.block_bytes;
   }
   const uint64_t bytes = plan.memory.bytes;
   const uint64_t left = std::max(bytes / 2, bytes - std::min(bytes, plan.weights_bytes));
   const uint64_t taken = left / 4 + plan.snapshot_bytes + plan.fixed_bytes;
   const uint64_t most = kContextsMax * layout.reserved_bytes(plan.context_tokens_model);
   const uint64_t share = left > taken ? std::min(left - taken, most) : 0;
-  return share / layout.block_bytes * layout.block_bytes;
+  return share / plan.block_bytes * plan.block_bytes;
+}
+
+// What the prefix index keeps of a full pool: a node a block, with its token ids.
+uint64_t index_bytes(const StartupPlan& plan) {
+  constexpr uint64_t kNodeBytes = 256;
+  if (plan.block_bytes == 0) return 0;
+  return plan.pool_bytes / plan.block_bytes * (kNodeBytes + arch::kBlockTokens * sizeof(int32_t));
 }
 
 std::string memory_text(const StartupPlan& plan) {
@@ -52,7 +62,7 @@ Result<StartupPlan> plan_startup(const arch::Config& config, const arch::CacheLa
   StartupPlan plan;
   plan.weights_bytes = weights_bytes;
   plan.cache_bytes_per_token = arch::global_bytes_per_token(layout);
-  plan.block_bytes = layout.block_bytes;
+  plan.block_bytes = layout.block_stride_bytes();
   plan.fixed_bytes = fixed_bytes(config, layout);
   plan.context_tokens_model = config.max_position_embeddings;
   plan.memory = memory;
@@ -74,7 +84,7 @@ Result<StartupPlan> plan_startup(const arch::Config& config, const arch::CacheLa
   const uint64_t fits =
       layout.block_bytes == 0
           ? plan.context_tokens_model
-          : std::min<uint64_t>(plan.pool_bytes / layout.block_bytes * arch::kBlockTokens,
+          : std::min<uint64_t>(plan.pool_bytes / plan.block_bytes * arch::kBlockTokens,
                                plan.context_tokens_model);
   if (fits == 0 || wishes.context_tokens > fits) {
     return base::fail(ErrorCode::kResourceExhausted,
@@ -85,6 +95,9 @@ Result<StartupPlan> plan_startup(const arch::Config& config, const arch::CacheLa
   }
   plan.context_tokens = std::min(wanted, fits);
   plan.sequence_bytes = plan.fixed_bytes + layout.reserved_bytes(plan.context_tokens);
+  plan.step_bytes = step_bytes(config, wishes.step_rows, plan.context_tokens);
+  plan.process_bytes = plan.weights_bytes + plan.pool_bytes + index_bytes(plan) +
+                       plan.snapshot_bytes + plan.fixed_bytes + plan.step_bytes + kProgramBytes;
   return plan;
 }
 
@@ -104,6 +117,10 @@ std::string to_text(const StartupPlan& plan) {
       "cache\n",
       with_commas(plan.pool_bytes), with_commas(plan.block_bytes), human_bytes(plan.pool_bytes));
   text += fmt::format("snapshots {} at most\n", human_bytes(plan.snapshot_bytes));
+  text += fmt::format("step      {} of activations at the end of a full context\n",
+                      human_bytes(plan.step_bytes));
+  text += fmt::format("process   {} once all of it was used, weights read and pool filled\n",
+                      human_bytes(plan.process_bytes));
   text += fmt::format("memory    {}\n", memory_text(plan));
   if (plan.weights_bytes > plan.memory.bytes) {
     text += "          less than the weights: they will be read from disk again and again\n";

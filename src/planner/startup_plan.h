@@ -19,18 +19,21 @@ struct StartupWishes {
   uint64_t context_tokens = 0;                  // longest prompt + answer; 0: the most that fits
   std::optional<uint64_t> kv_bytes = {};        // pool of global KV; empty: what is left
   std::optional<uint64_t> snapshot_bytes = {};  // host memory for window snapshots; empty: a tenth
+  uint64_t step_rows = 256;                     // of a prompt's step
 };
 
 struct StartupPlan {
   uint64_t weights_bytes = 0;         // mapped from files, read as needed
   double cache_bytes_per_token = 0;   // global KV, averaged over a block
-  uint64_t block_bytes = 0;           // of kBlockTokens tokens
+  uint64_t block_bytes = 0;           // of kBlockTokens tokens, as the pool lays them
   uint64_t fixed_bytes = 0;           // of a sequence of any length: windows, open groups, history
   uint64_t pool_bytes = 0;            // whole blocks, shared by all sequences and the prefix cache
   uint64_t snapshot_bytes = 0;        // at most
   uint64_t context_tokens = 0;        // longest prompt + answer
   uint64_t context_tokens_model = 0;  // the model's maximum
   uint64_t sequence_bytes = 0;        // of a sequence that fills the context, whole blocks
+  uint64_t step_bytes = 0;            // activations of a step at the end of the context
+  uint64_t process_bytes = 0;         // all of it: weights read, pool and snapshots full
   base::AvailableMemory memory;
   ReplayCosts replay;  // of a typical hit; filled in by the engine
 
