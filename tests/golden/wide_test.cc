@@ -7,11 +7,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 
 #include "engine/forced_run.h"
 #include "tests/golden/collector.h"
 #include "tests/golden/golden.h"
+#include "tests/golden/wide_model.h"
 
 namespace thimble::golden {
 namespace {
@@ -21,15 +21,7 @@ using model::Mode;
 class Wide : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
-    const Path model = Path(THIMBLE_WIDE_DIR);
-    if (!std::filesystem::exists(model / "model.safetensors")) {
-      std::filesystem::create_directories(model);
-      const std::string command = std::string(THIMBLE_MAKE_WIDE) + " " + model.string();
-      ASSERT_EQ(std::system(command.c_str()), 0);
-    }
-    std::filesystem::copy_file(path("wide/config.json"), model / "config.json",
-                               std::filesystem::copy_options::overwrite_existing);
-    auto opened = arch::Checkpoint::open(model);
+    auto opened = arch::Checkpoint::open(wide_model(THIMBLE_WIDE_DIR, THIMBLE_MAKE_WIDE));
     ASSERT_TRUE(opened) << opened.error().describe();
     checkpoint_ = std::make_unique<arch::Checkpoint>(std::move(*opened));
   }
