@@ -93,7 +93,7 @@ class Gradients : public testing::Test {
   Gradients() : tiny_(xxs_config()) {
     values_ = as_type(lively_values(tiny_.parameters, 11), at::kDouble);
     for (Tensor& v : values_) v.set_requires_grad(true);
-    batch_ = random_batch(tiny_.config, {23, 9, 16}, 4);
+    batch_ = random_batch(tiny_.config, {23, 5}, 4);
     batch_.documents[0].segments = {{0, 15, 0}, {10, 23, 15}};  // the second one is a replay
     layout_.emplace(make_layout(tiny_.tables(at::kDouble), batch_));
     options_.round_caches = false;
@@ -147,7 +147,7 @@ class Gradients : public testing::Test {
       if (!belongs(p, term) || p.update == Update::kBalance) continue;
       const double scale = grads[i].abs().max().item<double>();
       EXPECT_GT(scale, 0) << p.name;
-      for (int k = 0; k < 3; ++k) {
+      for (int k = 0; k < 2; ++k) {
         // The largest gradient first, then any.
         const int64_t at = k == 0 ? grads[i].abs().argmax().item<int64_t>()
                                   : static_cast<int64_t>(random.below(values_[i].numel()));
@@ -250,8 +250,8 @@ TEST_F(Contracts, AllBlocksAreNoHierarchy) {
   options_.candidates = false;
   const Tensor plain = logits(batch_);
   options_.candidates = true;
-  EXPECT_FALSE(at::equal(logits(batch_), plain));
-  tiny_.config.candidate_topk_blocks = 12;  // 23 entries in blocks of 2
+  EXPECT_FALSE(at::equal(logits(batch_), plain));  // 6 of 23 entries are searched
+  tiny_.config.candidate_topk_blocks = 12;         // 23 entries in blocks of 2
   EXPECT_TRUE(at::equal(logits(batch_), plain));
 }
 

@@ -4,8 +4,6 @@
 #include <cmath>
 #include <numeric>
 
-#include "train/internal/select.h"
-
 // Read from the bottom, as the reference: losses() runs the layers, layer() the two sublayers of
 // one, then attention, compressor, indexer and experts.
 
@@ -18,7 +16,8 @@ struct OwnerRows {
   Tensor index;  // [entries, index dims], gradient to the indexer alone
 };
 
-Tensor choose_experts(const Tensor& biased, int64_t count, std::vector<int32_t>& ids) {
+// The best of each row, lower index first among equals; appended in ascending order.
+void choose_experts(const Tensor& biased, int64_t count, std::vector<int32_t>& ids) {
   const int64_t experts = biased.size(1);
   const Tensor wide = biased.to(at::kDouble).contiguous();
   std::vector<int32_t> order(static_cast<size_t>(experts));
@@ -27,10 +26,9 @@ Tensor choose_experts(const Tensor& biased, int64_t count, std::vector<int32_t>&
     std::iota(order.begin(), order.end(), 0);
     std::partial_sort(order.begin(), order.begin() + count, order.end(),
                       [&](int32_t a, int32_t b) { return s[a] != s[b] ? s[a] > s[b] : a < b; });
-    std::sort(order.begin(), order.begin() + count);  // summed in ascending order
+    std::sort(order.begin(), order.begin() + count);
     ids.insert(ids.end(), order.begin(), order.begin() + count);
   }
-  return wide;
 }
 
 // One pass over one layout.
@@ -45,6 +43,7 @@ class Pass {
     result_.loads.resize(plan.layers.size());
     rows_ = &layout.encoder;
     row_document_ = layout.document;
+    if (options.forced != nullptr) candidates_ = options.forced->candidates;
   }
 
   // The streams' last row, normalised: [decoder rows, hidden].
@@ -163,6 +162,7 @@ class Pass {
       group.support = all_visible(*rows_, entries, rules.within, rules.block_entries);
     }
     result_.choices.selected[role.layer] = selected_;
+    if (role.makes_candidates) result_.choices.candidates = candidates_;
     groups_.push_back(std::move(group));
   }
 

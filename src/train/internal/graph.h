@@ -6,7 +6,7 @@
 #pragma once
 
 #include "train/internal/index_loss.h"
-#include "train/internal/layout.h"
+#include "train/internal/select.h"
 #include "train/internal/weights.h"
 
 namespace thimble::train::internal {
@@ -15,6 +15,7 @@ namespace thimble::train::internal {
 struct Choices {
   std::vector<Indices> selected;  // [layers]; null where none is made
   std::vector<Indices> experts;   // [layers]
+  Candidates candidates;
 };
 
 struct ForwardOptions {
