@@ -1,0 +1,110 @@
+// Aim: the planner's page shows the command's figures, its sliders change them, and its pictures
+// are drawn in both themes. Method: Chromium drives the page of the real binary.
+import assert from 'node:assert/strict';
+import { after, afterEach, before, beforeEach, test } from 'node:test';
+import { chromium } from 'playwright-core';
+import { Server } from './thimble.mjs';
+
+let server;
+let browser;
+let page;
+let complaints;
+
+before(async () => {
+  server = await Server.start();
+  browser = await chromium.launch({
+    executablePath: process.env.CHROMIUM,
+    args: ['--no-sandbox', '--disable-gpu', '--no-first-run', '--disable-background-networking',
+      '--disable-component-update', '--disable-sync'],
+  });
+});
+after(async () => {
+  await browser?.close();
+  assert.equal(await server?.stop(), 0);
+});
+
+beforeEach(async () => {
+  page = await browser.newPage();
+  complaints = [];
+  page.on('console', (message) => {
+    if (['error', 'warning'].includes(message.type())) complaints.push(message.text());
+  });
+  page.on('pageerror', (error) => complaints.push(String(error)));
+  await page.goto(`${server.url}/plan`);
+  await page.locator('#figures dl').first().waitFor();
+});
+afterEach(async () => {
+  await page.close();
+  assert.deepEqual(complaints, [], 'the console is clean');
+});
+
+const fact = (name) => page.locator('dt', { hasText: name }).first().locator('+ dd');
+
+// Moves a slider as a person with a keyboard does, until its figure is what is wanted.
+async function press(label, key, times = 1) {
+  await page.getByLabel(label, { exact: false }).focus();
+  for (let i = 0; i < times; ++i) await page.keyboard.press(key);
+}
+
+test('shows the released model', async () => {
+  assert.equal(await fact('Global KV a token').textContent(), '890 B');
+  assert.equal(await fact('Checkpoint').textContent(), '510,286,023,000 B');
+  assert.equal(await fact('By entries alone').textContent(), '48');
+});
+
+test('sliders change the plan, the address keeps it', async () => {
+  await press('Tokens a context', 'End');
+  await page.locator('dt', { hasText: 'Contexts of 1,048,576 tokens' }).waitFor();
+  assert.equal(await fact('By entries alone').textContent(), '46');
+  await press('Memory for contexts', 'Home');
+  await page.waitForFunction(() => /memory=1GiB/.test(location.hash));
+  await page.locator('dt', { hasText: 'By entries alone' }).locator('+ dd', { hasText: /^1$/ })
+    .waitFor();
+  // Somebody else opens the address.
+  const other = await browser.newPage();
+  await other.goto(page.url());
+  await other.locator('dt', { hasText: 'Contexts of 1,048,576 tokens' }).waitFor();
+  await other.close();
+  await page.getByRole('button', { name: 'Reset' }).click();
+  await page.locator('dt', { hasText: 'Contexts of 1,000,000 tokens' }).waitFor();
+  assert.equal(new URL(page.url()).hash, '');
+});
+
+test('models and machines', async () => {
+  await page.locator('#machine').selectOption('server');
+  await page.locator('dd', { hasText: '100 %' }).waitFor();
+  await page.locator('#config').selectOption('v3.2');
+  await page.locator('dd', { hasText: '48,068 B' }).waitFor();
+  await page.getByText('not this architecture').waitFor();
+  assert.equal(await page.locator('#charts img:visible').count(), 2);
+  await page.locator('#config').selectOption('serving');
+  await page.locator('#source', { hasText: 'nano' }).waitFor();
+});
+
+test('pictures are drawn in both themes and fit a phone', async () => {
+  for (const colorScheme of ['light', 'dark']) {
+    const context = await browser.newContext({ colorScheme, viewport: { width: 400, height: 800 } });
+    const phone = await context.newPage();
+    await phone.goto(`${server.url}/plan`);
+    await phone.waitForFunction(() => document.querySelectorAll('#charts img').length === 5
+      && [...document.querySelectorAll('#charts img')].every((image) => image.naturalWidth > 0));
+    assert.ok(await phone.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
+    // The paper under the middle of the first picture: light or dark.
+    const grey = await phone.evaluate(async () => {
+      const image = document.querySelector('#charts img');
+      const canvas = document.createElement('canvas');
+      canvas.width = canvas.height = 4;
+      const drawing = canvas.getContext('2d');
+      drawing.drawImage(image, 0, 0, 4, 4, 0, 0, 4, 4);
+      return drawing.getImageData(1, 1, 1, 1).data[0];
+    });
+    assert.ok(colorScheme === 'light' ? grey > 200 : grey < 60, `${colorScheme}: ${grey}`);
+    await context.close();
+  }
+});
+
+test('nonsense is a 400 that says why', async () => {
+  const answer = await page.request.get(`${server.url}/v1/plan?context=-1`);
+  assert.equal(answer.status(), 400);
+  assert.match((await answer.json()).error.message, /whole number/);
+});
