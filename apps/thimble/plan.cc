@@ -19,7 +19,7 @@ struct PlanFlags {
   bool json = false;
   bool list_machines = false;
   bool this_machine = false;
-  Path svg;
+  Path charts;
   std::vector<std::optional<std::string>> fields;  // as planner::plan_fields()
 };
 
@@ -87,7 +87,7 @@ Result<void> write_charts(const planner::Plan& plan, const Path& directory) {
   }
   for (const planner::Chart& chart : planner::charts(plan)) {
     const Path file = directory / (std::string(chart.name) + ".svg");
-    THIMBLE_TRY(base::write_file_atomic(file, chart.svg));
+    THIMBLE_TRY(base::write_file_atomic(file, chart.picture));
     fmt::print(stderr, "{}\n", file.string());
   }
   return {};
@@ -103,7 +103,7 @@ Result<int> run_plan(const PlanFlags& flags) {
   const auto subject = THIMBLE_TRY(subject_of(flags.config));
   const auto plan = THIMBLE_TRY(planner::make_plan(subject, flags.config, request));
   print_out(flags.json ? planner::to_json(plan) : planner::to_text(plan));
-  if (!flags.svg.empty()) THIMBLE_TRY(write_charts(plan, flags.svg));
+  if (!flags.charts.empty()) THIMBLE_TRY(write_charts(plan, flags.charts));
   return kExitDone;
 }
 
@@ -112,7 +112,7 @@ void describe(PlanFlags& flags, Options& options) {
               "config.json, a model directory, `released`, or a generation before it: dense-67b, "
               "v3.2, v4-flash");
   options.flag("--json", flags.json, "print JSON instead of text");
-  options.add("--svg", flags.svg, "also write the charts into this directory");
+  options.add("--svg", flags.charts, "also write the charts into this directory");
   options.flag("--list-machines", flags.list_machines, "name the machines and what they have");
   options.flag("--this-machine", flags.this_machine,
                "measure memory and processors here (`thimble bench roofs`)");

@@ -96,8 +96,8 @@ std::string to_text(const Plan& plan);
 std::string to_json(const Plan& plan);
 
 struct Chart {
-  const char* name;  // "generations", "concurrency", "decode", "attribution", "replay"
-  std::string svg;
+  const char* name;     // "generations", "concurrency", "decode", "attribution", "replay"
+  std::string picture;  // an SVG document
 };
 // Those that the plan has figures for.
 std::vector<Chart> charts(const Plan& plan);

@@ -97,7 +97,7 @@ ApiResult<std::string> plan_json(const PlannedModel& model, std::string_view que
   }
   if (wish.charts) {
     for (const planner::Chart& chart : planner::charts(*plan))
-      json["charts"][chart.name] = chart.svg;
+      json["charts"][chart.name] = chart.picture;
   }
   return to_text(json);
 }
