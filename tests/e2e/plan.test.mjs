@@ -83,7 +83,8 @@ test('models and machines', async () => {
 
 test('pictures are drawn in both themes and fit a phone', async () => {
   for (const colorScheme of ['light', 'dark']) {
-    const context = await browser.newContext({ colorScheme, viewport: { width: 400, height: 800 } });
+    const viewport = { width: 400, height: 800 };
+    const context = await browser.newContext({ colorScheme, viewport });
     const phone = await context.newPage();
     await phone.goto(`${server.url}/plan`);
     await phone.waitForFunction(() => document.querySelectorAll('#charts img').length === 5
