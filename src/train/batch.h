@@ -1,4 +1,5 @@
-// One piece of a training batch: token rows with documents packed into them, laid end to end.
+// One piece of a training batch: documents laid end to end. Rows are only how the data is cut into
+// pieces of equal size; the room that packing leaves empty costs nothing.
 //
 // Documents never see each other: windows, entries, n-grams and balance sums end at their borders.
 // A document may run its decoder half in several segments, each with windows that begin anew: this
@@ -6,7 +7,12 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
+
+#include "train/corpus.h"
+#include "train/options.h"
+#include "train/packing.h"
 
 namespace thimble::train {
 
@@ -21,7 +27,6 @@ struct Segment {
 struct Document {
   int32_t begin = 0;  // tokens [begin, end) of the batch
   int32_t end = 0;
-  bool padding = false;           // fills a row: no loss, not counted in balance
   std::vector<Segment> segments;  // empty: one, all of it
 };
 
@@ -30,5 +35,16 @@ struct Batch {
   std::vector<int32_t> labels;      // [tokens] the next token, or -1: no loss here
   std::vector<Document> documents;  // ascending, without gaps
 };
+
+struct BatchOptions {
+  uint32_t window = 0;  // of the model: what a replay runs again
+  DecoderReplay replay = DecoderReplay::kNone;
+  double replay_share = 0;
+  uint64_t seed = 0;  // of the cuts
+};
+
+// The documents of some packed rows.
+Batch make_batch(std::span<const Row> rows, std::span<const TrainingDocument> documents,
+                 const BatchOptions& options);
 
 }  // namespace thimble::train

@@ -237,7 +237,6 @@ class Pass {
     std::vector<double> lengths(in_.document_tokens.size());
     for (size_t i = 0; i < ids.size(); ++i) {
       const int32_t d = row_document_[i / static_cast<size_t>(per_row)];
-      if (d < 0) continue;
       ++load[static_cast<size_t>(ids[i])];
       counts[static_cast<size_t>(d * experts + ids[i])] += 1;
       lengths[static_cast<size_t>(d)] += 1.0 / static_cast<double>(per_row);
@@ -246,7 +245,7 @@ class Pass {
     Tensor often = at::zeros({scores.size(0), experts}, at::kDouble);
     for (int64_t row = 0; row < scores.size(0); ++row) {
       const int32_t d = row_document_[static_cast<size_t>(row)];
-      for (int64_t e = 0; d >= 0 && e < experts; ++e) {
+      for (int64_t e = 0; e < experts; ++e) {
         often.data_ptr<double>()[row * experts + e] =
             counts[static_cast<size_t>(d * experts + e)] * static_cast<double>(experts) /
             (static_cast<double>(per_row) * lengths[static_cast<size_t>(d)]);

@@ -125,7 +125,7 @@ Layout make_layout(const LayoutTables& tables, const Batch& batch) {
     if (d.segments.empty()) decoder.add(batch, d, whole, tables.plan->window);
     for (const Segment& s : d.segments) decoder.add(batch, d, s, tables.plan->window);
     const auto number = static_cast<int32_t>(out.document_tokens.size());
-    out.document.resize(static_cast<size_t>(d.end), d.padding ? -1 : number);
+    out.document.resize(static_cast<size_t>(d.end), number);
     out.document_tokens.push_back(d.end - d.begin);
   }
   CHECK_EQ(out.document.size(), batch.tokens.size());

@@ -42,7 +42,7 @@ struct Layout {
   std::array<EntryRows, 3> entries;      // by ratio
   std::vector<Tensor> engram_rows;       // [Engram layers] of [tokens * lookups]
   Indices labels;                        // [decoder rows]
-  std::vector<int32_t> document;         // [tokens] number of the document, -1 in padding
+  std::vector<int32_t> document;         // [tokens] number of the document
   std::vector<int32_t> document_tokens;  // [documents]
 };
 

@@ -1,0 +1,53 @@
+// A training run from beginning to end: data, steps, curves, checkpoints, export.
+//
+// The run's folder holds state.safetensors (weights, momenta, place in the data: a run resumes from
+// it to the bit), curves.csv, curves.svg. The result of a step depends on options and data alone:
+// the batch is cut into fixed pieces and shards, whatever the number of threads. Needs libtorch; a
+// build without it answers with kUnsupported.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "train/options.h"
+
+namespace thimble::train {
+
+// Figures of one logged step; `names` says what they are, in the order of the CSV's columns.
+struct StepReport {
+  uint64_t step = 0;  // done so far
+  uint64_t steps = 0;
+  uint64_t tokens = 0;  // so far, padding included
+  std::vector<std::pair<std::string, double>> figures;
+
+  double figure(std::string_view name) const;  // NaN where it was not measured
+};
+
+struct TrainRun {
+  Path folder;                                   // made if need be; resumed where it holds a state
+  Path export_to;                                // empty: none
+  uint32_t threads = 0;                          // 0: one a CPU
+  uint64_t stop_after = 0;                       // steps of this call; 0: to the end
+  const std::atomic<bool>* interrupt = nullptr;  // saves and returns when it becomes true
+  std::function<void(const StepReport&)> on_step = {};   // every step
+  std::function<void(const std::string&)> on_note = {};  // facts worth a line
+};
+
+struct TrainSummary {
+  uint64_t steps = 0;
+  uint64_t tokens = 0;  // of this call
+  double seconds = 0;
+  double loss = 0;       // of the last logged step
+  double held_out = 0;   // NaN: none
+  double gigaflops = 0;  // forward and backward products a second
+};
+
+Result<TrainSummary> train_model(const TrainOptions& options, const TrainRun& run);
+
+// False where this build has no libtorch.
+bool can_train();
+
+}  // namespace thimble::train
