@@ -4,10 +4,14 @@
 // Method: t1 and t2 on a text of more than two blocks; hits at every edge of window, block and pair
 // times steps of 1, 3, W tokens and all at once. What `make test` leaves out of the product of all
 // hits, steps and prompt ends runs under label slow (Sweep: hits 1 to 400 x nine step sizes).
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <iterator>
+#include <limits>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "engine/internal/prefill.h"
@@ -21,6 +25,8 @@ using Windows = ForcedSequence::Windows;
 
 constexpr uint64_t kTokens = 280;       // two blocks and a bit
 constexpr uint64_t kSweepTokens = 416;  // hits up to 400
+constexpr double kLogitBound = 2e-4;    // float32 against double
+constexpr float kTieBound = 1e-5F;      // of scores of selection, likewise
 
 // What one test goes through.
 struct Grid {
@@ -141,12 +147,12 @@ class ReplayMatrix : public ReplayCase {
   // Logits after `plan`, whose rows are bounded to `depth` in both halves, by the reference: it
   // holds the entries of the text's first plan.hit tokens or more, those exactly.
   std::vector<float> truncated(model::Reference& reference, const arch::RowPlan& plan,
-                               uint64_t depth) const {
+                               uint64_t depth, model::Trace* trace = nullptr) const {
     reference.resume(plan.hit, plan.begin, std::max(plan.begin, plan.end - depth));
-    auto logits = *reference.forward(ids(plan.begin, plan.end));
+    auto logits = *reference.forward(ids(plan.begin, plan.end), trace);
     logits.erase(logits.begin(), logits.end() - static_cast<std::ptrdiff_t>(vocab_));
     for (uint64_t p = plan.end; p < until(plan.end); ++p) {
-      const auto row = *reference.forward(ids(p, p + 1));
+      const auto row = *reference.forward(ids(p, p + 1), trace);
       logits.insert(logits.end(), row.begin(), row.end());
     }
     return logits;
@@ -175,16 +181,18 @@ class ReplayMatrix : public ReplayCase {
           std::vector<float> expected;
           // A depth that reaches 0 bounds nothing: that is the cold run.
           if (compares && hit > depth) expected = truncated(*reference, plan, depth);
-          expect_same_for_all_steps(sequence, plan, grid.chunks, expected);
+          const auto logits = same_for_all_steps(sequence, plan, grid.chunks);
+          if (expected.empty() || distance(logits, expected).max_abs <= kLogitBound) continue;
+          EXPECT_TRUE(differ_by_a_tie(*reference, sequence, plan, depth))
+              << distance(logits, expected).max_abs << " apart: hit " << hit << " end " << end
+              << " depth " << depth;
         }
       }
     }
   }
 
-  // `reference`: logits, or empty.
-  void expect_same_for_all_steps(ForcedSequence& sequence, const arch::RowPlan& plan,
-                                 const std::vector<uint64_t>& chunks,
-                                 const std::vector<float>& reference) {
+  std::vector<float> same_for_all_steps(ForcedSequence& sequence, const arch::RowPlan& plan,
+                                        const std::vector<uint64_t>& chunks) {
     std::vector<float> first;
     for (const uint64_t chunk : chunks) {
       const auto logits = replay(sequence, plan, chunk);
@@ -192,9 +200,59 @@ class ReplayMatrix : public ReplayCase {
       EXPECT_EQ(logits, first) << "hit " << plan.hit << " steps of " << chunk;
       if (!plan.layers.back().truncated) expect_cold(logits, plan, chunk);
     }
-    if (reference.empty()) return;
-    EXPECT_LE(distance(first, reference).max_abs, 2e-4)
-        << "hit " << plan.hit << " end " << plan.end << " from " << plan.begin;
+    return first;
+  }
+
+  // Two entries whose scores are the same but for rounding may be selected one for the other; from
+  // there on two runs go apart. Is the first decision (by row, then layer) that the float run and
+  // the reference take otherwise such a one?
+  bool differ_by_a_tie(model::Reference& reference, ForcedSequence& sequence,
+                       const arch::RowPlan& plan, uint64_t depth) {
+    const std::set<std::string, std::less<>> only = {"topk", "candidates", "expert_ids.layers",
+                                                     "index_score"};
+    Collector expected(only), found(only);
+    truncated(reference, plan, depth, &expected);
+    CHECK(sequence.reopen(ids_, plan.hit, plan.begin, Windows::kNone));
+    sequence.mark_private();
+    CHECK(sequence.run(ids(plan.begin, plan.end), {.plan = &plan, .trace = &found}, {}));
+    CHECK(sequence.run(ids(plan.end, until(plan.end)), {.trace = &found}, {}));
+    const std::vector<uint32_t>& sources = golden_.checkpoint.config().index_source_layer_ids;
+    for (uint64_t row = plan.begin; row < until(plan.end); ++row) {
+      for (uint32_t layer = 0; layer < plan.layers.size(); ++layer) {
+        const auto differs = [&](const std::string& quantity) {
+          const std::string name = fmt::format("{}.{}", quantity, layer);
+          const auto ours = found.int_rows().find(name);
+          if (ours == found.int_rows().end() || row >= ours->second.size()) return false;
+          return ours->second[row] != expected.int_rows().at(name)[row];
+        };
+        const bool indexes = std::ranges::find(sources, layer) != sources.end();
+        if (indexes && differs("topk")) {
+          const std::string name = fmt::format("index_score.{}", layer);
+          return is_tie(found.int_rows().at(fmt::format("topk.{}", layer))[row],
+                        expected.int_rows().at(fmt::format("topk.{}", layer))[row],
+                        expected.float_rows().at(name)[row]);
+        }
+        if (differs("candidates") || differs("expert_ids.layers")) return false;
+      }
+    }
+    return false;
+  }
+
+  // Entries that one selection has and the other has not score alike.
+  static bool is_tie(std::vector<int32_t> a, std::vector<int32_t> b,
+                     const std::vector<float>& scores) {
+    std::ranges::sort(a);
+    std::ranges::sort(b);
+    std::vector<int32_t> swapped;
+    std::ranges::set_symmetric_difference(a, b, std::back_inserter(swapped));
+    float low = std::numeric_limits<float>::max();
+    float high = std::numeric_limits<float>::lowest();
+    for (const int32_t entry : swapped) {
+      if (static_cast<size_t>(entry) >= scores.size()) return false;  // the row did not run
+      low = std::min(low, scores[static_cast<size_t>(entry)]);
+      high = std::max(high, scores[static_cast<size_t>(entry)]);
+    }
+    return !swapped.empty() && high - low <= kTieBound;
   }
 };
 
@@ -208,6 +266,27 @@ class ReplaySweep : public ReplayMatrix {
  protected:
   ReplaySweep() : ReplayMatrix(kSweepTokens) {}
 };
+using ReplayTie = ReplaySweep;
+
+// The one case of the sweep whose logits are far from the reference's: at row 339 two entries score
+// alike in float32. A replay that truncates elsewhere is not excused by that.
+TEST_P(ReplayTie, IsToldFromAnError) {
+  const auto model = make(Mode::kNokvq);
+  run_cold(*model);
+  model::ReferenceOptions options;
+  options.mode = model::ReferenceMode::kNokvq;
+  options.token_map = golden_.token_map;
+  const auto reference = *model::Reference::create(golden_.checkpoint, options);
+  ASSERT_TRUE(reference->forward(ids_));
+  ForcedSequence sequence = with_text(*model);
+  arch::RowPlanInput input = prompt(317, 348);
+  input.depth = {window_, window_};
+  const arch::RowPlan plan = make_row_plan(plan_, input);
+  EXPECT_GT(distance(replay(sequence, plan, 0), truncated(*reference, plan, window_)).max_abs,
+            kLogitBound);
+  EXPECT_TRUE(differ_by_a_tie(*reference, sequence, plan, window_));
+  EXPECT_FALSE(differ_by_a_tie(*reference, sequence, plan, window_ - 1));
+}
 
 TEST_P(ReplaySweep, ExactIsTheColdRun) { exact(sweep()); }
 TEST_P(ReplaySweep, SnapshotIsTheColdRun) { snapshots(sweep()); }
@@ -216,6 +295,7 @@ TEST_P(ReplaySweep, BoundedIsTheTruncatedReference) { bounded(sweep(), Mode::kNo
 TEST_P(ReplaySweep, BoundedOnPackedRowsIsTheSameInAllSteps) { bounded(sweep(), Mode::kExact); }
 
 INSTANTIATE_TEST_SUITE_P(Models, ReplayMatrix, ::testing::Values("t1_mini", "t2_text_minimal"));
+INSTANTIATE_TEST_SUITE_P(Models, ReplayTie, ::testing::Values("t1_mini"));
 INSTANTIATE_TEST_SUITE_P(Models, ReplaySweep, ::testing::Values("t1_mini", "t2_text_minimal"));
 
 }  // namespace
