@@ -6,6 +6,7 @@
 
 #include "arch/cache_layout.h"
 #include "base/bytes.h"
+#include "planner/ledger.h"
 
 namespace thimble::planner {
 namespace {
@@ -110,6 +111,26 @@ RowStream stream(const char* what, StoredBytes bytes, uint64_t layers, uint64_t 
   return out;
 }
 
+// What does not grow with the tokens, and what our allocator rounds up to.
+void add_fixed(const arch::Config& config, const std::vector<LayerMode>& modes, uint32_t latent,
+               CacheDesign& design) {
+  arch::Config changed = config;
+  changed.head_dim = latent;
+  arch::CacheLayout layout;
+  layout.window_layers = static_cast<uint32_t>(modes.size());
+  layout.window_row_bytes = arch::packed_window_row(latent).total();
+  for (const LayerMode& mode : modes) {
+    if (mode.mode == arch::AttentionMode::kFull) layout.owners.push_back({.ratio = mode.ratio});
+  }
+  for (const RowStream& rows : design.streams) {
+    layout.block_bytes += arch::kBlockTokens / rows.tokens * rows.layers * rows.row_bytes();
+  }
+  const arch::SequenceBytes bytes = arch::sequence_bytes(changed, layout);
+  design.sequence_bytes = bytes.windows + bytes.half_pairs + bytes.engram_history;
+  design.paged = {.block_bytes = layout.block_stride_bytes(),
+                  .slack_bytes = held_bytes(bytes) - design.sequence_bytes};
+}
+
 }  // namespace
 
 const char* to_string(ValueFormat format) {
@@ -153,8 +174,9 @@ std::string CacheDesign::formula() const {
   return text + " = " + tokens_text(bytes_per_token());
 }
 
-CacheDesign design_of(const std::vector<LayerMode>& modes, uint32_t latent, uint32_t index,
-                      std::string name) {
+CacheDesign design_of(const arch::Config& config, const std::vector<LayerMode>& modes,
+                      uint32_t latent, std::string name) {
+  const uint32_t index = config.index_head_dim;
   CacheDesign design;
   design.name = std::move(name);
   std::vector<uint32_t> ratios;  // of the owners
@@ -171,16 +193,12 @@ CacheDesign design_of(const std::vector<LayerMode>& modes, uint32_t latent, uint
                                     fmt::format("{} FP4 + E8M0 scales of 32", index)));
     at = end;
   }
+  add_fixed(config, modes, latent, design);
   return design;
 }
 
 CacheDesign design_of(const arch::Config& config, std::string name) {
-  CacheDesign design =
-      design_of(modes_of(config), config.head_dim, config.index_head_dim, std::move(name));
-  const auto layout = arch::make_cache_layout(config, arch::CacheFormat::kPacked);
-  const arch::SequenceBytes bytes = arch::sequence_bytes(config, layout);
-  design.sequence_bytes = bytes.windows + bytes.half_pairs + bytes.engram_history;
-  return design;
+  return design_of(config, modes_of(config), config.head_dim, std::move(name));
 }
 
 std::vector<CacheDesign> generations() {

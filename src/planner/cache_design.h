@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,12 +41,18 @@ struct CacheDesign {
   std::string name;
   std::vector<RowStream> streams;
   uint64_t sequence_bytes = 0;  // of any length: windows and such; 0: none, or not public
-  std::string note;             // what public facts leave open; may be empty
+  // What our allocator takes for this architecture: blocks in a pool, ring rows beyond the window.
+  struct Paged {
+    uint64_t block_bytes = 0;
+    uint64_t slack_bytes = 0;
+  };
+  std::optional<Paged> paged;
+  std::string note;  // what public facts leave open; may be empty
   // Published bytes a token, where there is a figure; 0: none.
   double published = 0;
 
   double bytes_per_token() const;
-  // "2 x 95 x 8 x 128 x 2 = 389,120"
+  // "95 x 4096 = 389,120"
   std::string formula() const;
 };
 
@@ -54,9 +61,9 @@ std::vector<CacheDesign> generations();
 
 // Of a model of this architecture; `name` is shown.
 CacheDesign design_of(const arch::Config& config, std::string name);
-// The same for any mix of layers, `latent` values a main row and `index` an index row.
-CacheDesign design_of(const std::vector<LayerMode>& modes, uint32_t latent, uint32_t index,
-                      std::string name);
+// The same with any mix of layers and `latent` values a main row.
+CacheDesign design_of(const arch::Config& config, const std::vector<LayerMode>& modes,
+                      uint32_t latent, std::string name);
 
 // Bytes of `values` values: codes, and the scales of this model's groups (16 for FP4 main rows, 32
 // for index rows and FP8).

@@ -29,12 +29,17 @@ uint64_t fit(uint64_t memory_bytes, double bytes) {
 
 Contexts contexts_in(const CacheDesign& design, uint64_t memory_bytes, uint64_t tokens) {
   const double rows = rows_bytes(design, tokens);
-  const uint64_t blocks = base::div_ceil(tokens, arch::kBlockTokens);
-  const double reserved = rows_bytes(design, blocks * arch::kBlockTokens);
   const auto sequence = static_cast<double>(design.sequence_bytes);
-  return {.by_entries = fit(memory_bytes, rows),
-          .with_windows = fit(memory_bytes, rows + sequence),
-          .in_blocks = fit(memory_bytes, reserved + sequence)};
+  Contexts contexts{.by_entries = fit(memory_bytes, rows),
+                    .with_windows = fit(memory_bytes, rows + sequence)};
+  if (design.paged) {
+    const uint64_t blocks = base::div_ceil(tokens, arch::kBlockTokens);
+    const auto slack = static_cast<double>(design.paged->slack_bytes);
+    const double reserved =
+        static_cast<double>(blocks) * static_cast<double>(design.paged->block_bytes);
+    contexts.in_blocks = fit(memory_bytes, reserved + sequence + slack);
+  }
+  return contexts;
 }
 
 std::vector<ConcurrencyPoint> concurrency_curve(const CacheDesign& design, uint64_t memory_bytes,

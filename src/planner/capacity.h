@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "planner/cache_design.h"
@@ -14,8 +15,9 @@ namespace thimble::planner {
 struct Contexts {
   uint64_t by_entries = 0;    // entries alone
   uint64_t with_windows = 0;  // and what a sequence holds whatever its length
-  uint64_t in_blocks = 0;     // and entries in whole blocks: what our allocator does; this
-                              // architecture only
+  // And entries in whole blocks, rings with their slack: what our allocator takes. Empty: a design
+  // that it does not hold.
+  std::optional<uint64_t> in_blocks = {};
 };
 
 // REQUIRES: tokens > 0.

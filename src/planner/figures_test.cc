@@ -84,7 +84,22 @@ TEST(CapacityFigures, ContextsInAMemory) {
   EXPECT_EQ(million.by_entries, 92u);
   EXPECT_EQ(million.with_windows, 91u);
   EXPECT_EQ(million.in_blocks, 91u);
-  EXPECT_EQ(contexts_in(generation("dense-67b"), 40 * kGiB, 1'000'000).by_entries, 0u);
+  const Contexts dense = contexts_in(generation("dense-67b"), 40 * kGiB, 1'000'000);
+  EXPECT_EQ(dense.by_entries, 0u);
+  EXPECT_FALSE(dense.in_blocks.has_value());
+}
+
+TEST(CapacityFigures, BlocksAreWhatTheAllocatorTakes) {
+  for (const uint32_t index : {64U, 128U}) {
+    arch::Config config = released();
+    config.index_head_dim = index;
+    const auto layout = arch::make_cache_layout(config, arch::CacheFormat::kPacked);
+    const uint64_t one = layout.reserved_bytes(1000) +
+                         make_ledger(config, arch::CacheFormat::kPacked).sequence_bytes;
+    const CacheDesign design = design_of(config, "");
+    EXPECT_EQ(contexts_in(design, 7 * one, 1000).in_blocks, 7u);
+    EXPECT_EQ(contexts_in(design, 7 * one - 1, 1000).in_blocks, 6u);
+  }
 }
 
 TEST(CapacityFigures, PersistentTierAndSnapshots) {
@@ -199,7 +214,7 @@ TEST(Modes, TextAndBack) {
 
 TEST(Modes, OtherMixes) {
   const auto modes = parse_modes("S,F4,3xU,F1,R").value();
-  const CacheDesign design = design_of(modes, 512, 128, "");
+  const CacheDesign design = design_of(released(), modes, 512, "");
   EXPECT_EQ(design.bytes_per_token(), 356.0 / 4 + 356);
   EXPECT_FALSE(with_modes(released(), modes).has_value());
   const auto shorter = with_modes(released(), parse_modes("2xS, F2, 5xU, F1, 2xR").value());

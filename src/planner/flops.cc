@@ -6,15 +6,14 @@
 #include <array>
 #include <string_view>
 
-#include "arch/weight_table.h"
 #include "base/check.h"
+#include "planner/traffic.h"
 
 namespace thimble::planner {
 namespace {
 
 using arch::AttentionMode;
 using arch::DType;
-using arch::WeightPart;
 
 // Where a tensor belongs: the layer, or none, and its name within.
 struct Place {
@@ -33,22 +32,11 @@ Place place_of(std::string_view name) {
   return {layer, name.substr(dot + 1)};
 }
 
-bool is_backbone(const arch::ExpectedTensor& tensor) {
-  return tensor.part != WeightPart::kVision && !tensor.name.starts_with("mtp.");
-}
-
-// How much of a tensor one row uses: the experts it is sent to, the table rows it looks up, and of
-// what happens once an entry, one share.
+// How much of a tensor one row uses: what it reads, and of what happens once an entry, one share.
 double share_of_row(const arch::Config& config, const Place& place, const arch::LayerRole& role,
                     const arch::ExpectedTensor& tensor) {
-  if (place.suffix.starts_with("ffn.experts.")) {
-    return static_cast<double>(config.num_experts_per_tok) / config.n_routed_experts;
-  }
-  if (place.suffix.starts_with("engram.embed.")) {
-    return static_cast<double>(config.engram.lookups()) / static_cast<double>(tensor.shape[0]);
-  }
   if (place.suffix.starts_with("attn.indexer.wk.")) return 1.0 / role.ratio;
-  return 1;
+  return row_share(config, tensor);
 }
 
 bool is_matrix(const Place& place, const arch::ExpectedTensor& tensor) {
@@ -237,9 +225,8 @@ ActivatedParameters activated_parameters(const arch::Config& config) {
     const Place place = place_of(tensor.name);
     auto parameters = static_cast<double>(tensor.parameters());
     if (!place.layer) {
-      const bool embedding = place.suffix == "embed.weight";
-      if (embedding) parameters /= static_cast<double>(tensor.shape[0]);
-      if (embedding) out.prefill += parameters;
+      parameters *= row_share(config, tensor);
+      if (place.suffix == "embed.weight") out.prefill += parameters;
       out.decode += parameters;
       if (place.suffix == "head.weight") out.decode_main += parameters;
       continue;

@@ -60,6 +60,10 @@ void add_checkpoint(const arch::Config& config, Ledger& ledger) {
 
 }  // namespace
 
+uint64_t held_bytes(const arch::SequenceBytes& sequence) {
+  return sequence.windows + sequence.window_slack + sequence.half_pairs + sequence.engram_history;
+}
+
 Ledger make_ledger(const arch::Config& config, arch::CacheFormat format) {
   const arch::CacheLayout layout = arch::make_cache_layout(config, format);
   const arch::SequenceBytes sequence = arch::sequence_bytes(config, layout);
@@ -73,6 +77,7 @@ Ledger make_ledger(const arch::Config& config, arch::CacheFormat format) {
   ledger.half_pair_bytes = sequence.half_pairs;
   ledger.engram_history_bytes = sequence.engram_history;
   ledger.snapshot_bytes = sequence.windows + sequence.snapshot_state;
+  ledger.sequence_bytes = held_bytes(sequence);
   add_checkpoint(config, ledger);
   return ledger;
 }

@@ -46,13 +46,12 @@ struct Ledger {
   uint64_t checkpoint_tensors = 0;
   uint64_t checkpoint_bytes = 0;
   uint64_t parameters = 0;
-
-  // Of a running sequence beside its blocks.
-  uint64_t sequence_bytes() const {
-    return window_bytes + window_slack_bytes + half_pair_bytes + engram_history_bytes;
-  }
+  uint64_t sequence_bytes = 0;  // of a running sequence beside its blocks
 };
 
 Ledger make_ledger(const arch::Config& config, arch::CacheFormat format);
+
+// What a running sequence holds beside its blocks.
+uint64_t held_bytes(const arch::SequenceBytes& sequence);
 
 }  // namespace thimble::planner

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "arch/cache_layout.h"
 #include "base/bytes.h"
@@ -41,32 +42,42 @@ struct Shares {
   double dense_resident = 1;
 };
 
-// The slowest of bytes, operations and disk; a graphics card works on what it holds, the CPUs on
-// the rest, one after the other.
+// A graphics card works on what it holds, the CPUs on the rest, one after the other: operations are
+// shared like bytes.
+struct Work {
+  double seconds = 0;
+  double by_bytes = 0;  // of which bytes alone would take
+};
+Work work(const Machine& machine, const Ops& ops, double bytes, double gpu_bytes) {
+  const double gpu_share = gpu_bytes / bytes;
+  const double cpu_bytes = bytes - gpu_bytes;
+  Work out{.seconds = machine.cpu.seconds(ops * (1 - gpu_share), cpu_bytes),
+           .by_bytes = 1e-9 * cpu_bytes / machine.cpu.memory_gbps};
+  if (machine.gpu_bytes == 0) return out;
+  out.seconds += machine.gpu.seconds(ops * gpu_share, gpu_bytes);
+  out.by_bytes += 1e-9 * gpu_bytes / machine.gpu.memory_gbps;
+  return out;
+}
+
+// The slowest of bytes, operations and disk.
 Speed speed_of(const ModelCosts& model, const Machine& machine, uint64_t position,
                const Shares& shares) {
   const Traffic traffic{model.weight_lines, cache_traffic(model.config, position)};
   const double routed = traffic.routed_bytes();
   const double dense = traffic.weight_bytes() - routed + traffic.cache_bytes();
   const double gpu_bytes = dense * shares.dense_on_gpu + routed * shares.experts_on_gpu;
-  const double cpu_bytes = dense + routed - gpu_bytes;
-  const Ops ops = sum(model.flops.decode(position));
-  const double gpu_share = gpu_bytes / (dense + routed);
 
   Speed speed;
   speed.memory_bytes = dense + routed;
   speed.ssd_bytes = routed * (1 - shares.experts_resident) + dense * (1 - shares.dense_resident);
-  const Ops cpu_ops = ops * (1 - gpu_share);
-  const double cpu = machine.cpu.seconds(cpu_ops, cpu_bytes);
-  const double gpu = machine.gpu_bytes > 0 ? machine.gpu.seconds(ops * gpu_share, gpu_bytes) : 0;
-  const double computing = cpu + gpu;
+  const Work computing =
+      work(machine, sum(model.flops.decode(position)), speed.memory_bytes, gpu_bytes);
   const double reading = machine.ssd_gbps > 0 ? 1e-9 * speed.ssd_bytes / machine.ssd_gbps : 0;
-  speed.seconds = std::max(computing, reading);
-  if (reading > computing) {
+  speed.seconds = std::max(computing.seconds, reading);
+  if (reading > computing.seconds) {
     speed.bound = "disk";
   } else {
-    const double by_bytes = 1e-9 * cpu_bytes / machine.cpu.memory_gbps;
-    speed.bound = cpu > 1.001 * by_bytes ? "operations" : "memory";
+    speed.bound = computing.seconds > 1.001 * computing.by_bytes ? "operations" : "memory";
   }
   if (speed.ssd_bytes > 0 && machine.ssd_gbps <= 0) speed.seconds = 0;
   return speed;
@@ -109,6 +120,22 @@ Speed speed_on(const ModelCosts& model, const Machine& machine, const PlacementW
   return speed_of(model, machine, wish.position, shares);
 }
 
+// How often a prompt's steps read each weight.
+struct StepReads {
+  double dense = 0;
+  double experts = 0;  // of them all: a step reads those that one of its rows is sent to
+};
+StepReads step_reads(const arch::Config& config, uint64_t tokens) {
+  const double missed =
+      1 - static_cast<double>(config.num_experts_per_tok) / config.n_routed_experts;  // by one row
+  const auto read = [missed](uint64_t rows) {
+    return 1 - std::pow(missed, static_cast<double>(rows));
+  };
+  return {.dense = static_cast<double>(base::div_ceil(tokens, kPromptRows)),
+          .experts = static_cast<double>(tokens / kPromptRows) * read(kPromptRows) +
+                     read(tokens % kPromptRows)};
+}
+
 void advise(const ModelCosts& model, const Machine& machine, const PlacementWish& wish,
             Placement& out) {
   const auto with = [&](std::string change, auto&& alter) {
@@ -129,10 +156,12 @@ void advise(const ModelCosts& model, const Machine& machine, const PlacementWish
          [](Machine& m) { m.ssd_gbps *= 2; });
   }
   if (machine.gpu_bytes == 0) {
-    with("a graphics card of 24 GiB", [](Machine& m) {
-      m.gpu_bytes = 24ULL << 30;
-      m.gpu = {900, 80'000, 300'000, 300'000};
-    });
+    const Machine card = find_machine("desktop-gpu").value();
+    with(fmt::format("a graphics card of {}", base::human_bytes(card.gpu_bytes)),
+         [&card](Machine& m) {
+           m.gpu_bytes = card.gpu_bytes;
+           m.gpu = card.gpu;
+         });
   }
   std::ranges::stable_sort(out.advice, std::greater(), &Advice::tokens_per_second);
 }
@@ -156,20 +185,35 @@ Placement place(const ModelCosts& model, const Machine& machine, const Placement
   return out;
 }
 
-double prefill_seconds(const ModelCosts& model, const Machine& machine, uint64_t tokens) {
-  const WeightGroups& weights = model.weights;
-  // The encoder's half of the weights for every step, the decoder's once at the end.
-  const double half = static_cast<double>(weights.dense + weights.experts) *
-                      model.flops.plan().decoder_begin / model.config.num_hidden_layers;
-  const double steps = static_cast<double>(base::div_ceil(tokens, kPromptRows));
-  const double bytes = half * steps + static_cast<double>(weights.dense + weights.experts) - half;
-  const Ops ops = sum(model.flops.prompt(0, false, tokens, arch::Replay::kAuto));
-  const Processor& processor = machine.gpu_bytes > 0 ? machine.gpu : machine.cpu;
-  return processor.seconds(ops, bytes);
+Speed resident_speed(const ModelCosts& model, const Machine& machine, const PlacementWish& wish) {
+  Placement placed;
+  Shares shares = lay_out(model, machine, wish, placed);
+  shares.experts_resident = 1;
+  shares.dense_resident = 1;
+  return speed_of(model, machine, wish.position, shares);
 }
 
-Transfer transfer(const ModelCosts& model, const Machine& machine, uint64_t tokens,
-                  double link_gbps, double link_latency_us) {
+double prefill_seconds(const ModelCosts& model, const Machine& machine, const PlacementWish& wish,
+                       uint64_t tokens) {
+  Placement placed;
+  const Shares shares = lay_out(model, machine, wish, placed);
+  const arch::LayerPlan& plan = model.flops.plan();
+  const Traffic traffic{model.weight_lines, {}};
+  const double encoder = static_cast<double>(plan.decoder_begin) / model.config.num_hidden_layers;
+  const StepReads below = step_reads(model.config, tokens);
+  const StepReads above = step_reads(model.config, std::min(tokens, arch::decoder_cone(plan)));
+  const double dense = (traffic.weight_bytes() - traffic.routed_bytes()) *
+                       (encoder * below.dense + (1 - encoder) * above.dense);
+  const double experts = static_cast<double>(model.weights.experts) *
+                         (encoder * below.experts + (1 - encoder) * above.experts);
+  const Ops ops = sum(model.flops.prompt(0, false, tokens, arch::Replay::kAuto));
+  return work(machine, ops, dense + experts,
+              dense * shares.dense_on_gpu + experts * shares.experts_on_gpu)
+      .seconds;
+}
+
+Transfer transfer(const ModelCosts& model, const Machine& machine, const PlacementWish& wish,
+                  uint64_t tokens, double link_gbps, double link_latency_us) {
   const arch::Config& config = model.config;
   const auto layout = arch::make_cache_layout(config, arch::CacheFormat::kPacked);
   const arch::SequenceBytes sequence = arch::sequence_bytes(config, layout);
@@ -177,10 +221,11 @@ Transfer transfer(const ModelCosts& model, const Machine& machine, uint64_t toke
     Transfer out;
     out.tokens = n;
     out.entry_bytes = layout.rows_bytes(n);
-    out.window_bytes = sequence.windows + sequence.half_pairs;
+    const uint64_t rows = std::min<uint64_t>(n, config.sliding_window);
+    out.window_bytes = sequence.windows / config.sliding_window * rows + sequence.half_pairs;
     const auto bytes = static_cast<double>(out.entry_bytes + out.window_bytes);
     out.seconds = 1e-6 * link_latency_us + 1e-9 * bytes / link_gbps;
-    out.recompute_seconds = prefill_seconds(model, machine, n);
+    out.recompute_seconds = prefill_seconds(model, machine, wish, n);
     return out;
   };
   Transfer out = at(tokens);
@@ -191,7 +236,7 @@ Transfer transfer(const ModelCosts& model, const Machine& machine, uint64_t toke
   uint64_t low = 0;
   uint64_t high = config.max_position_embeddings;
   if (!faster(high)) return out;
-  while (high - low > 1) {  // recomputing grows faster than moving: one crossing
+  while (high - low > 1) {  // one crossing, but for the steps of a prompt
     const uint64_t middle = low + (high - low) / 2;
     (faster(middle) ? high : low) = middle;
   }

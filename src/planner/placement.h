@@ -83,19 +83,24 @@ uint64_t step_bytes(const arch::Config& config, uint64_t rows, uint64_t context)
 struct Transfer {
   uint64_t tokens = 0;
   uint64_t entry_bytes = 0;   // of the tokens
-  uint64_t window_bytes = 0;  // windows and open groups
+  uint64_t window_bytes = 0;  // windows, as far as there are tokens, and open groups
   double seconds = 0;         // over the link, its latency included
   double recompute_seconds = 0;
   // From so many tokens on moving is faster; 0: it never is up to the model's maximum.
   uint64_t break_even_tokens = 0;
 };
-Transfer transfer(const ModelCosts& model, const Machine& machine, uint64_t tokens,
-                  double link_gbps, double link_latency_us);
+Transfer transfer(const ModelCosts& model, const Machine& machine, const PlacementWish& wish,
+                  uint64_t tokens, double link_gbps, double link_latency_us);
 
 inline constexpr uint64_t kPromptRows = 256;  // of a prompt's step
 
-// Seconds of a cold prompt at the machine's roofs: every weight is read once a step of kPromptRows
-// tokens, experts included.
-double prefill_seconds(const ModelCosts& model, const Machine& machine, uint64_t tokens);
+// A decoded token's speed if all weights were in memory, the graphics card holding what it does.
+Speed resident_speed(const ModelCosts& model, const Machine& machine, const PlacementWish& wish);
+
+// Seconds of a cold prompt at the machine's roofs, all weights in memory as above: each step of
+// kPromptRows tokens reads the encoder, and the experts that its tokens are sent to; the steps of
+// the last rows read the decoder too.
+double prefill_seconds(const ModelCosts& model, const Machine& machine, const PlacementWish& wish,
+                       uint64_t tokens);
 
 }  // namespace thimble::planner

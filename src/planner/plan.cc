@@ -40,22 +40,22 @@ Result<Machine> machine_of(const PlanRequest& request) {
 Result<arch::Config> changed(const arch::Config& config, const PlanRequest& request,
                              const std::vector<LayerMode>& modes) {
   arch::Config out = config;
-  if (!request.modes.empty()) out = THIMBLE_TRY(with_modes(config, modes));
   if (request.latent > 0) {
     out.head_dim = static_cast<uint32_t>(request.latent);
     THIMBLE_TRY(arch::validate(out));
   }
+  if (!request.modes.empty()) out = THIMBLE_TRY(with_modes(out, modes));
   return out;
 }
 
-DecodePoint decode_point(const ModelCosts& costs, const Machine& machine, uint64_t context) {
-  const uint64_t position = context - 1;
-  DecodePoint point{.context = context, .ops = costs.flops.decode(position)};
-  const Traffic traffic{costs.weight_lines, cache_traffic(costs.config, position)};
+DecodePoint decode_point(const ModelCosts& costs, const Machine& machine, PlacementWish wish,
+                         uint64_t context) {
+  wish.position = context - 1;
+  DecodePoint point{.context = context, .ops = costs.flops.decode(wish.position)};
+  const Traffic traffic{costs.weight_lines, cache_traffic(costs.config, wish.position)};
   point.weight_bytes = traffic.weight_bytes();
   point.cache_bytes = traffic.cache_bytes();
-  const Processor& processor = machine.gpu_bytes > 0 ? machine.gpu : machine.cpu;
-  point.seconds = processor.seconds(sum(point.ops), point.weight_bytes + point.cache_bytes);
+  point.seconds = resident_speed(costs, machine, wish).seconds;
   return point;
 }
 
@@ -70,14 +70,15 @@ arch::RowPlan bounded_tail(const arch::LayerPlan& plan, arch::RowPlan rows) {
   return rows;
 }
 
-PrefillPoint prefill_point(const ModelCosts& costs, const Machine& machine, uint64_t tokens) {
+PrefillPoint prefill_point(const ModelCosts& costs, const Machine& machine,
+                           const PlacementWish& wish, uint64_t tokens) {
   const arch::LayerPlan& plan = costs.flops.plan();
   const auto input = arch::row_plan_input(plan, 0, {}, true, tokens, arch::Replay::kExact);
   const arch::RowPlan rows = arch::make_row_plan(plan, input);
   return {.tokens = tokens,
           .exact = costs.flops.rows(rows),
           .bounded_tail = costs.flops.rows(bounded_tail(plan, rows)),
-          .seconds = prefill_seconds(costs, machine, tokens)};
+          .seconds = prefill_seconds(costs, machine, wish, tokens)};
 }
 
 ReplayPoint replay_point(const ModelCosts& costs, uint64_t hit, uint64_t new_tokens) {
@@ -94,12 +95,13 @@ ReplayPoint replay_point(const ModelCosts& costs, uint64_t hit, uint64_t new_tok
   return point;
 }
 
-void add_flops(const ModelCosts& costs, const Machine& machine, ModelPlan& out) {
+void add_flops(const ModelCosts& costs, const Machine& machine, const PlacementWish& wish,
+               ModelPlan& out) {
   const uint64_t most = std::min<uint64_t>(costs.config.max_position_embeddings, kCurveTokens);
   const uint64_t first = std::min<uint64_t>(4096, most);
   for (uint64_t context = first; context <= most; context *= 2) {
-    out.decode.push_back(decode_point(costs, machine, context));
-    out.prefill.push_back(prefill_point(costs, machine, context));
+    out.decode.push_back(decode_point(costs, machine, wish, context));
+    out.prefill.push_back(prefill_point(costs, machine, wish, context));
   }
   const Ops near = sum(out.decode.front().ops);
   const Ops far = sum(out.decode.back().ops);
@@ -113,6 +115,28 @@ Result<uint64_t> whole_bytes(double bytes, const char* what) {
                     what, bytes);
 }
 
+Result<PlacementWish> wish_of(const arch::Config& config, const Ledger& ledger, const Plan& plan) {
+  const auto layout = arch::make_cache_layout(config, arch::CacheFormat::kPacked);
+  const uint64_t sequence = layout.reserved_bytes(plan.context_tokens) + ledger.sequence_bytes;
+  const double pool = static_cast<double>(plan.request.contexts) * static_cast<double>(sequence);
+  return PlacementWish{
+      .pool_bytes = THIMBLE_TRY(whole_bytes(pool, "the contexts")),
+      .snapshot_bytes = THIMBLE_TRY(whole_bytes(plan.snapshots.bytes, "the snapshots")),
+      .step_bytes = step_bytes(config, kPromptRows, plan.context_tokens),
+      .position = plan.context_tokens - 1};
+}
+
+// No longer than the model's sequences are.
+void add_replay(const ModelCosts& costs, const PlanRequest& request, ModelPlan& out) {
+  const uint64_t most = costs.config.max_position_embeddings;
+  const uint64_t new_tokens = std::min(request.new_tokens, most);
+  out.replay_hit = std::min(request.hit_tokens, most - new_tokens);
+  for (uint64_t n = 1; n <= std::min<uint64_t>(16'384, most - out.replay_hit); n *= 4) {
+    out.replay.push_back(replay_point(costs, out.replay_hit, n));
+  }
+  out.replay_asked = replay_point(costs, out.replay_hit, new_tokens);
+}
+
 Result<ModelPlan> plan_model(const arch::Config& config, Plan& plan) {
   const ModelCosts costs(config);
   const PlanRequest& request = plan.request;
@@ -124,25 +148,12 @@ Result<ModelPlan> plan_model(const arch::Config& config, Plan& plan) {
   out.activated = activated_parameters(config);
   out.weight_lines = costs.weight_lines;
   out.cache_lines = cache_traffic(config, plan.context_tokens - 1);
-  add_flops(costs, plan.machine, out);
-
-  const auto layout = arch::make_cache_layout(config, arch::CacheFormat::kPacked);
-  const uint64_t sequence =
-      layout.reserved_bytes(plan.context_tokens) + out.ledger.sequence_bytes();
-  const double contexts = static_cast<double>(request.contexts);
-  const PlacementWish wish{
-      .pool_bytes =
-          THIMBLE_TRY(whole_bytes(contexts * static_cast<double>(sequence), "the contexts")),
-      .snapshot_bytes = THIMBLE_TRY(whole_bytes(plan.snapshots.bytes, "the snapshots")),
-      .step_bytes = step_bytes(config, kPromptRows, plan.context_tokens),
-      .position = plan.context_tokens - 1};
+  const PlacementWish wish = THIMBLE_TRY(wish_of(config, out.ledger, plan));
+  add_flops(costs, plan.machine, wish, out);
   out.placement = place(costs, plan.machine, wish);
-  out.transfer = transfer(costs, plan.machine, plan.context_tokens, request.link_gbps,
+  out.transfer = transfer(costs, plan.machine, wish, plan.context_tokens, request.link_gbps,
                           request.link_latency_us);
-  for (uint64_t n = 1; n <= 16'384; n *= 4) {
-    out.replay.push_back(replay_point(costs, request.hit_tokens, n));
-  }
-  out.replay_asked = replay_point(costs, request.hit_tokens, request.new_tokens);
+  add_replay(costs, request, out);
   return out;
 }
 
@@ -185,8 +196,12 @@ Result<std::optional<arch::Config>> planned_model(const PlanSubject& subject, Pl
   }
   const uint32_t latent =
       request.latent > 0 ? static_cast<uint32_t>(request.latent) : config.head_dim;
-  if (request.context_tokens == 0) {
-    plan.context_tokens = std::min(kContextDefault, config.max_position_embeddings);
+  const uint64_t most = config.max_position_embeddings;
+  if (request.context_tokens == 0) plan.context_tokens = std::min(kContextDefault, most);
+  if (plan.context_tokens > most) {
+    return base::fail(ErrorCode::kInvalidArgument,
+                      "context is {} tokens, expected at most {}, the model's maximum",
+                      plan.context_tokens, most);
   }
   plan.modes = to_string(modes);
   plan.attribution = attribute(modes, latent, config.index_head_dim);
@@ -200,7 +215,8 @@ Result<std::optional<arch::Config>> planned_model(const PlanSubject& subject, Pl
     wrong.code = ErrorCode::kInvalidArgument;  // a wish is at odds with the model, not a file
     return tl::unexpected(std::move(wrong));
   }
-  plan.design = design_of(modes, latent, config.index_head_dim, plan.source);
+  plan.design = design_of(config, modes, latent, plan.source);
+  plan.design.paged.reset();  // nothing that our allocator holds
   plan.no_model = model.error().describe();
   return std::nullopt;
 }

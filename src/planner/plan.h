@@ -29,7 +29,7 @@ struct DecodePoint {
   OpsByPart ops;
   double weight_bytes = 0;
   double cache_bytes = 0;
-  double seconds = 0;  // at the machine's roof, all weights in memory
+  double seconds = 0;  // at the machine's roofs, all weights in memory
 };
 
 // A cold prompt.
@@ -37,7 +37,7 @@ struct PrefillPoint {
   uint64_t tokens = 0;
   OpsByPart exact;         // decoder rows as far as the last row needs them
   OpsByPart bounded_tail;  // a window of decoder rows: what other engines do
-  double seconds = 0;      // of `exact`, at the machine's roof
+  double seconds = 0;      // of `exact`, likewise
 };
 
 // New tokens after a hit (or none): rows times layers, and operations.
@@ -64,7 +64,8 @@ struct ModelPlan {
   std::vector<PrefillPoint> prefill;
   Placement placement;
   Transfer transfer;
-  std::vector<ReplayPoint> replay;  // of the hit asked for
+  uint64_t replay_hit = 0;          // the hit asked for, as far as the model reaches
+  std::vector<ReplayPoint> replay;  // after it
   ReplayPoint replay_asked;
 };
 

@@ -96,7 +96,7 @@ std::string decode_svg(const Plan& plan) {
 
 std::string replay_svg(const Plan& plan) {
   LineChart chart{.title = fmt::format("Operations after a hit of {} tokens",
-                                       base::with_commas(plan.request.hit_tokens)),
+                                       base::with_commas(plan.model->replay_hit)),
                   .x_label = "new tokens",
                   .y_label = "1e12 operations",
                   .x_scale = Scale::kLog2,

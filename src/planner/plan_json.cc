@@ -22,9 +22,9 @@ Json json(const OpsByPart& parts) {
 }
 
 Json json(const Contexts& contexts) {
-  return {{"by_entries", contexts.by_entries},
-          {"with_windows", contexts.with_windows},
-          {"in_blocks", contexts.in_blocks}};
+  Json out = {{"by_entries", contexts.by_entries}, {"with_windows", contexts.with_windows}};
+  if (contexts.in_blocks) out["in_blocks"] = *contexts.in_blocks;
+  return out;
 }
 
 Json json(const Ledger& ledger) {
@@ -38,7 +38,7 @@ Json json(const Ledger& ledger) {
               {"window_slack_bytes", ledger.window_slack_bytes},
               {"half_pair_bytes", ledger.half_pair_bytes},
               {"engram_history_bytes", ledger.engram_history_bytes},
-              {"sequence_bytes", ledger.sequence_bytes()},
+              {"sequence_bytes", ledger.sequence_bytes},
               {"snapshot_bytes", ledger.snapshot_bytes}};
   out["owners"] = Json::array();
   for (const OwnerLine& owner : ledger.owners) {
@@ -108,12 +108,15 @@ Json capacity_json(const Plan& plan) {
     }
     out["concurrency"].push_back(std::move(curve));
   }
-  out["persistent_tier"] = {{"ratio", plan.tier.ratio},
-                            {"entry_ratio", plan.tier.entry_ratio},
-                            {"window_ratio", plan.tier.window_ratio},
-                            {"window_interval_tokens", plan.tier.window_interval_tokens},
-                            {"retention_hours", plan.tier.retention_hours},
-                            {"disk_bytes_for_72_hours", plan.tier.disk_bytes_for_72_hours}};
+  Json& tier = out["persistent_tier"];
+  tier = {{"retention_hours", plan.tier.retention_hours},
+          {"disk_bytes_for_72_hours", plan.tier.disk_bytes_for_72_hours}};
+  if (plan.attribution) {
+    tier["ratio"] = plan.tier.ratio;
+    tier["entry_ratio"] = plan.tier.entry_ratio;
+    tier["window_ratio"] = plan.tier.window_ratio;
+    tier["window_interval_tokens"] = plan.tier.window_interval_tokens;
+  }
   out["snapshots"] = {{"alive", plan.snapshots.snapshots}, {"bytes", plan.snapshots.bytes}};
   return out;
 }
@@ -254,7 +257,7 @@ std::string to_json(const Plan& plan) {
     out["placement"] = json(plan.model->placement);
     out["transfer"] = json(plan.model->transfer);
     Json& replay = out["replay"];
-    replay = {{"hit", plan.request.hit_tokens}, {"asked", json(plan.model->replay_asked)}};
+    replay = {{"hit", plan.model->replay_hit}, {"asked", json(plan.model->replay_asked)}};
     for (const ReplayPoint& point : plan.model->replay) replay["curve"].push_back(json(point));
   }
   return out.dump(2) + "\n";

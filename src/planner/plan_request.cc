@@ -12,6 +12,7 @@ namespace thimble::planner {
 namespace {
 
 constexpr uint64_t kCountMax = 1ULL << 40;
+constexpr double kRealMin = 1e-9;  // of a rate: quotients stay finite
 constexpr double kRealMax = 1e12;
 constexpr uint64_t kBytesMax = 1ULL << 60;
 
@@ -34,9 +35,9 @@ Result<double> parse_real(std::string_view text, bool zero) {
   double value = 0;
   const char* const end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, value);
-  const bool inside = zero ? value >= 0 : value > 0;
+  const bool inside = zero ? value >= 0 : value >= kRealMin;
   if (error != std::errc() || stop != end || !inside || !(value <= kRealMax)) {
-    return refuse(text, zero ? "a number of 0 to 1e12" : "a number above 0, up to 1e12");
+    return refuse(text, zero ? "a number of 0 to 1e12" : "a number above 0, of 1e-9 to 1e12");
   }
   return value;
 }
@@ -94,6 +95,7 @@ std::string get_text(const PlanRequest& request) {
 template <uint64_t Machine::*Member>
 Result<void> set_own_bytes(PlanRequest& request, std::string_view text) {
   request.own.*Member = THIMBLE_TRY(parse_size(text));
+  if (request.own.*Member == 0) return refuse(text, "some bytes");
   return {};
 }
 template <uint64_t Machine::*Member>

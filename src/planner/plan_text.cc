@@ -96,14 +96,37 @@ std::string attribution_text(const Plan& plan) {
   return out;
 }
 
+std::string blocks_text(const Contexts& contexts) {
+  if (!contexts.in_blocks) return "";
+  return fmt::format(", {} in blocks", with_commas(*contexts.in_blocks));
+}
+
+std::string tier_text(const Plan& plan) {
+  const PersistentTier& tier = plan.tier;
+  const PlanRequest& request = plan.request;
+  std::string out;
+  if (plan.attribution) {  // of this architecture
+    out += line("persistent bytes",
+                fmt::format("{:.3f} of V4-Flash's = {:.3f} (entries) x {:g} (windows are not kept)",
+                            tier.ratio, tier.entry_ratio, tier.window_ratio));
+    out += line("", fmt::format("the half assumes that windows cost V4-Flash as much as entries: "
+                                "one set every {:.0f} tokens",
+                                tier.window_interval_tokens));
+  }
+  return out + line("retention", fmt::format("{} at {:g} new tokens/s: {:.3g} h; 72 h take {}",
+                                             human_bytes(request.tier_bytes),
+                                             request.write_tokens_per_second, tier.retention_hours,
+                                             human_bytes(static_cast<uint64_t>(
+                                                 std::min(tier.disk_bytes_for_72_hours, 1e18)))));
+}
+
 std::string capacity_text(const Plan& plan) {
   const PlanRequest& request = plan.request;
   std::string out = heading("4. Capacity");
-  out += line(
-      fmt::format("in {}", human_bytes(request.memory_bytes)),
-      fmt::format("{} contexts of {} tokens by entries, {} with windows, {} in blocks",
-                  with_commas(plan.contexts.by_entries), with_commas(plan.context_tokens),
-                  with_commas(plan.contexts.with_windows), with_commas(plan.contexts.in_blocks)));
+  out += line(fmt::format("in {}", human_bytes(request.memory_bytes)),
+              fmt::format("{} contexts of {} tokens by entries, {} with windows{}",
+                          with_commas(plan.contexts.by_entries), with_commas(plan.context_tokens),
+                          with_commas(plan.contexts.with_windows), blocks_text(plan.contexts)));
   out += fmt::format("  {:<24}", "tokens a context");
   for (const CacheDesign& design : plan.generations) out += fmt::format("{:>12}", design.id);
   out += fmt::format("{:>12}   (contexts, windows counted)\n", "this plan");
@@ -114,19 +137,7 @@ std::string capacity_text(const Plan& plan) {
     }
     out += "\n";
   }
-  const PersistentTier& tier = plan.tier;
-  out += line("persistent bytes",
-              fmt::format("{:.3f} of V4-Flash's = {:.3f} (entries) x {:g} (windows are not kept)",
-                          tier.ratio, tier.entry_ratio, tier.window_ratio));
-  out += line("", fmt::format("the half assumes that windows cost V4-Flash as much as entries: one "
-                              "set every {:.0f} tokens",
-                              tier.window_interval_tokens));
-  out +=
-      line("retention",
-           fmt::format(
-               "{} at {:g} new tokens/s: {:.3g} h; 72 h take {}", human_bytes(request.tier_bytes),
-               request.write_tokens_per_second, tier.retention_hours,
-               human_bytes(static_cast<uint64_t>(std::min(tier.disk_bytes_for_72_hours, 1e18)))));
+  out += tier_text(plan);
   if (plan.model) {
     out += line("snapshots", fmt::format("{:g} a minute kept {:g} min: {:g} alive, {}",
                                          request.snapshots_per_minute, request.ttl_minutes,
@@ -245,7 +256,7 @@ std::string replay_text(const Plan& plan) {
   std::string out =
       heading(fmt::format("7. Replay after a hit of {} tokens, layer-tokens / 1e12 "
                           "operations",
-                          with_commas(plan.request.hit_tokens)));
+                          with_commas(plan.model->replay_hit)));
   out += fmt::format("  {:>10}{:>20}{:>20}{:>20}{:>20}{:>22}\n", "new tokens", "snapshot",
                      "bounded", "auto", "exact", "without the hit");
   out += replay_row(plan.model->replay_asked);

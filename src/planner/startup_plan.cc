@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/bytes.h"
+#include "planner/ledger.h"
 #include "planner/placement.h"
 
 namespace thimble::planner {
@@ -14,11 +15,6 @@ constexpr uint64_t kProgramBytes = 24ULL << 20;  // code, libraries, threads, ta
 
 using base::human_bytes;
 using base::with_commas;
-
-uint64_t fixed_bytes(const arch::Config& config, const arch::CacheLayout& layout) {
-  const arch::SequenceBytes bytes = arch::sequence_bytes(config, layout);
-  return bytes.windows + bytes.window_slack + bytes.half_pairs + bytes.engram_history;
-}
 
 // The pool, as wished or as large as fits, in whole blocks.
 Result<uint64_t> pool_bytes(const StartupPlan& plan, const arch::CacheLayout& layout,
@@ -63,7 +59,7 @@ Result<StartupPlan> plan_startup(const arch::Config& config, const arch::CacheLa
   plan.weights_bytes = weights_bytes;
   plan.cache_bytes_per_token = arch::global_bytes_per_token(layout);
   plan.block_bytes = layout.block_stride_bytes();
-  plan.fixed_bytes = fixed_bytes(config, layout);
+  plan.fixed_bytes = held_bytes(arch::sequence_bytes(config, layout));
   plan.context_tokens_model = config.max_position_embeddings;
   plan.memory = memory;
   plan.snapshot_bytes = wishes.snapshot_bytes.value_or(memory.bytes / 10);

@@ -4,7 +4,6 @@
 #include <numeric>
 
 #include "arch/cache_layout.h"
-#include "arch/weight_table.h"
 
 namespace thimble::planner {
 namespace {
@@ -29,32 +28,19 @@ bool contains(const std::string& name, const char* piece) {
   return name.find(piece) != std::string::npos;
 }
 
-// Not read for text.
-bool is_other(const arch::ExpectedTensor& tensor) {
-  return tensor.part == arch::WeightPart::kVision || tensor.name.starts_with("mtp.");
+bool is_engram_row(const arch::ExpectedTensor& tensor) {
+  return contains(tensor.name, "engram.embed.");
 }
 
-// Which line of the table a tensor is read under, and how much of it a token reads.
-void add_weight(const arch::Config& config, const arch::ExpectedTensor& tensor,
-                std::vector<TrafficLine>& lines) {
-  const auto bytes = static_cast<double>(tensor.bytes());
-  const auto rows = static_cast<double>(tensor.shape[0]);
-  if (tensor.part == arch::WeightPart::kExperts) {
-    add(lines, kRouted, bytes * config.num_experts_per_tok / config.n_routed_experts);
-  } else if (tensor.part == arch::WeightPart::kAttention && !contains(tensor.name, "indexer") &&
-             !contains(tensor.name, "compressor")) {
-    add(lines, "attention", bytes);
-  } else if (contains(tensor.name, "shared_experts")) {
-    add(lines, "shared expert", bytes);
-  } else if (tensor.name == "head.weight") {
-    add(lines, "head", bytes);
-  } else if (tensor.name == "embed.weight") {
-    add(lines, "rest", bytes / rows);
-  } else if (contains(tensor.name, "engram.embed")) {
-    add(lines, "rest", bytes / rows * config.engram.lookups());
-  } else {
-    add(lines, "rest", bytes);
+// Which line of the table a tensor is read under.
+const char* line_of(const arch::ExpectedTensor& tensor) {
+  if (tensor.part == arch::WeightPart::kExperts) return kRouted;
+  if (tensor.part == arch::WeightPart::kAttention && !contains(tensor.name, "indexer") &&
+      !contains(tensor.name, "compressor")) {
+    return "attention";
   }
+  if (contains(tensor.name, "shared_experts")) return "shared expert";
+  return tensor.name == "head.weight" ? "head" : "rest";
 }
 
 }  // namespace
@@ -67,10 +53,24 @@ double Traffic::routed_bytes() const {
   return found == weights.end() ? 0 : found->bytes;
 }
 
+bool is_backbone(const arch::ExpectedTensor& tensor) {
+  return tensor.part != arch::WeightPart::kVision && !tensor.name.starts_with("mtp.");
+}
+
+double row_share(const arch::Config& config, const arch::ExpectedTensor& tensor) {
+  const auto rows = static_cast<double>(tensor.shape[0]);
+  if (tensor.part == arch::WeightPart::kExperts) {
+    return static_cast<double>(config.num_experts_per_tok) / config.n_routed_experts;
+  }
+  if (is_engram_row(tensor)) return config.engram.lookups() / rows;
+  return tensor.name == "embed.weight" ? 1 / rows : 1;
+}
+
 std::vector<TrafficLine> weight_traffic(const arch::Config& config) {
   std::vector<TrafficLine> lines;
   for (const arch::ExpectedTensor& tensor : arch::expected_tensors(config)) {
-    if (!is_other(tensor) && !tensor.optional) add_weight(config, tensor, lines);
+    if (!is_backbone(tensor) || tensor.optional) continue;
+    add(lines, line_of(tensor), static_cast<double>(tensor.bytes()) * row_share(config, tensor));
   }
   return lines;
 }
@@ -102,11 +102,11 @@ WeightGroups group_weights(const arch::Config& config) {
   WeightGroups groups;
   for (const arch::ExpectedTensor& tensor : arch::expected_tensors(config)) {
     if (tensor.optional) continue;
-    if (is_other(tensor)) {
+    if (!is_backbone(tensor)) {
       groups.others += tensor.bytes();
     } else if (tensor.part == arch::WeightPart::kExperts) {
       groups.experts += tensor.bytes();
-    } else if (contains(tensor.name, "engram.embed.")) {
+    } else if (is_engram_row(tensor)) {
       groups.engram += tensor.bytes();
     } else {
       groups.dense += tensor.bytes();
