@@ -120,6 +120,10 @@ TEST(Plan, NonsenseIsNamed) {
                         {{"--machine", "toaster"}, "there are laptop, desktop"},
                         {{"--modes", "Q"}, "expected items such as"},
                         {{"--link-gbps", "0"}, "number above 0"},
+                        {{"--link-gbps", "1e-320"}, "number above 0"},
+                        {{"--ram", "0"}, "expected some bytes"},
+                        {{"--context", "1048577"}, "the model's maximum"},
+                        {{"--modes", "F4", "--latent", "7"}, "head_dim is 7"},
                         {{"--gpu-memory", "24GiB"}, "gpu_gbps is 0"}};
   for (const Case& c : cases) {
     const Outcome outcome = plan(c.words);

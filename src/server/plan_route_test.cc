@@ -65,6 +65,8 @@ TEST(PlanRoute, NonsenseIsNamed) {
       {"contexts=0", "contexts", "whole number"},
       {"dram-gbps=nan", "dram-gbps", "number above 0"},
       {"dram-gbps=-1", "dram-gbps", "number above 0"},
+      {"dram-gbps=1e-320", "dram-gbps", "number above 0"},
+      {"ram=0", "ram", "expected some bytes"},
       {"colour=red", "colour", "a plan has no"},
       {"config=/etc/passwd", "config", "is not planned here"},
       {std::string(5000, 'a'), "query", "bytes long"},
@@ -79,9 +81,10 @@ TEST(PlanRoute, NonsenseIsNamed) {
     }
     EXPECT_THAT(body.error().message, HasSubstr(c.message)) << c.query;
   }
-  for (const char* query : {"modes=X", "latent=7", "latent=99999999", "machine=toaster",
-                            "contexts=1048576&context=1099511627776", "snapshot-rate=1e12&ttl=1e12",
-                            "config=v3.2&modes=S", "hit=1099511627776&new=1099511627776"}) {
+  for (const char* query :
+       {"modes=X", "latent=7", "latent=99999999", "machine=toaster",
+        "contexts=1048576&context=1099511627776", "snapshot-rate=1e12&ttl=1e12", "context=1048577",
+        "modes=F4&latent=7", "config=v3.2&modes=S", "hit=1099511627776&new=1099511627776"}) {
     const auto body = plan_json({}, query);
     ASSERT_FALSE(body.has_value()) << query;
     EXPECT_EQ(body.error().status, 400u) << query << body.error().message;
