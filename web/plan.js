@@ -12,6 +12,7 @@ const kTitles = {
   'ssd-gbps': 'Disk, GB/s', hit: 'Cached tokens', new: 'New tokens', tier: 'Disk of the tier',
   'write-rate': 'New tokens a second', 'snapshot-rate': 'Snapshots a minute', ttl: 'Minutes kept',
   'link-gbps': 'Link, GB/s', 'link-latency': 'Link latency, µs', latent: 'Values of a main row',
+  modes: 'Layers, as 2xS,F2,5xU,F1,3xU,R',
 };
 
 const wishes = new URLSearchParams(location.hash.slice(1));
@@ -101,6 +102,31 @@ function addSlider(field) {
   $('sliders').append(label);
 }
 
+// A wish that is a text: sent once it was finished.
+function addText(field) {
+  const label = element('label', '', kTitles[field.name] ?? field.name);
+  label.title = field.help;
+  const input = element('input');
+  Object.assign(input, { id: `field-${field.name}`, type: 'text', spellcheck: false,
+    autocomplete: 'off', placeholder: "the model's", value: wishes.get(field.name) ?? '' });
+  label.htmlFor = input.id;
+  input.addEventListener('change', () => {
+    if (input.value.trim() === '') wishes.delete(field.name);
+    else wishes.set(field.name, input.value);
+    refresh();
+  });
+  label.append(input);
+  $('sliders').append(label);
+}
+
+function addFields() {
+  $('sliders').replaceChildren();
+  for (const field of fields) {
+    if (field.high) addSlider(field);
+    if (field.name === 'modes') addText(field);
+  }
+}
+
 function facts(title, rows) {
   const section = element('div', 'facts-table');
   section.append(element('h2', '', title));
@@ -118,11 +144,26 @@ function ledgerFacts(plan) {
   if (plan.ledger.checkpoint_bytes) {
     rows.push(['Windows a sequence', bytesText(plan.ledger.window_bytes)],
       ['A snapshot', bytesText(plan.ledger.snapshot_bytes)],
-      ['Checkpoint', `${countText(plan.ledger.checkpoint_bytes, 15)} B`]);
+      ['Checkpoint', `${countText(plan.ledger.checkpoint_bytes, 15)} B`],
+      ...plan.ledger.checkpoint.map((part) => [`of it ${part.part}`,
+        `${countText(part.bytes, 15)} B`]));
   } else {
     rows.push(['Not planned', plan.not_planned]);
   }
   return facts('Ledger', rows);
+}
+
+const generationFacts = (plan) => facts('Generations, bytes a token',
+  plan.generations.map((design) => [design.name, design.formula]));
+
+function attributionFacts(plan) {
+  const { lattice, sharing_factor: sharing, format_factor: format } = plan.attribution;
+  const unshared = lattice.find((p) => !p.shared && p.compressed && p.format === 'FP8');
+  return facts('Attribution', [['Layers', plan.modes],
+    ['FP8 in every layer', `${countText(unshared.payload_bytes_per_token)} B, with scales `
+      + `${countText(unshared.bytes_per_token)} B`],
+    ['Sharing divides by', countText(sharing, 3)],
+    ['FP4 then divides by', countText(format, 2)]]);
 }
 
 function capacityFacts(plan) {
@@ -132,7 +173,7 @@ function capacityFacts(plan) {
   return facts('Capacity', [
     [`Contexts of ${count} tokens`, countText(contexts.with_windows, 8)],
     ['By entries alone', countText(contexts.by_entries, 8)],
-    ['In whole blocks', countText(contexts.in_blocks, 8)],
+    ...'in_blocks' in contexts ? [['In whole blocks', countText(contexts.in_blocks, 8)]] : [],
     ['The tier keeps a token', `${countText(tier.retention_hours, 4)} h`],
     ['Snapshots take', bytesText(plan.capacity.snapshots.bytes)],
   ]);
@@ -152,11 +193,31 @@ function speedFacts(plan) {
       + `${countText(placement.what_next[0].tokens_per_second, 3)} tokens/s`],
     ['Weights a decoded token reads', bytesText(
       Object.values(flops.bytes_per_decoded_token.weights).reduce((a, b) => a + b, 0))],
-    ['Prefill to decode', `${bytesText(transfer.bytes)}, faster from `
-      + `${countText(transfer.break_even_tokens, 8)} tokens on`],
+    ['Prefill to decode', `${bytesText(transfer.bytes)}, ` + (transfer.break_even_tokens > 0
+      ? `faster from ${countText(transfer.break_even_tokens, 8)} tokens on` : 'never faster')],
   ];
   return facts('Speed, at the roofs', rows);
 }
+
+function operationFacts(plan) {
+  const { activated_parameters: active, decode_growth: growth, decode } = plan.flops;
+  const billions = (value) => `${countText(value * 1e-9, 4)}e9`;
+  const of = (point) => `${billions(point.ops.total)}, weighted ${billions(point.ops.weighted)}`;
+  const first = decode[0];
+  const last = decode[decode.length - 1];
+  return facts('Operations', [
+    ['Active parameters, prefill', billions(active.prefill)],
+    ['Active parameters, decode', billions(active.decode)],
+    [`A token after ${countText(first.context, 8)}`, of(first)],
+    [`A token after ${countText(last.context, 8)}`, of(last)],
+    ['Growth', `${countText(growth.weighted, 3)} weighted, ${countText(growth.unweighted, 3)} not`],
+  ]);
+}
+
+const placementFacts = (plan) => facts('Placement', plan.placement.lines.map((line) => [line.what,
+  [['card', line.gpu_bytes], ['memory', line.ram_bytes], ['disk', line.ssd_bytes]]
+    .filter(([, bytes]) => bytes > 0)
+    .map(([where, bytes]) => `${bytesText(bytes)} ${where}`).join(', ') || 'nothing']));
 
 function replayFacts(plan) {
   const { asked } = plan.replay;
@@ -192,6 +253,9 @@ function show(plan) {
   $('source').textContent = plan.source;
   const parts = [ledgerFacts(plan), capacityFacts(plan)];
   if (plan.placement) parts.push(speedFacts(plan), replayFacts(plan));
+  parts.push(generationFacts(plan));
+  if (plan.attribution) parts.push(attributionFacts(plan));
+  if (plan.placement) parts.push(placementFacts(plan), operationFacts(plan));
   $('figures').replaceChildren(...parts);
   showCharts(plan.charts ?? {});
 }
@@ -204,9 +268,7 @@ function build(plan) {
     $('machine').append(option);
   }
   showSelects();
-  for (const field of fields) {
-    if (field.high) addSlider(field);
-  }
+  addFields();
 }
 
 function showSelects() {
@@ -255,11 +317,8 @@ for (const name of ['config', 'machine']) {
 }
 $('reset').addEventListener('click', () => {
   for (const name of [...wishes.keys()]) wishes.delete(name);
-  $('sliders').replaceChildren();
   showSelects();
-  for (const field of fields) {
-    if (field.high) addSlider(field);
-  }
+  addFields();
   refresh();
 });
 $('wishes').addEventListener('submit', (event) => event.preventDefault());

@@ -70,6 +70,25 @@ test('sliders change the plan, the address keeps it', async () => {
   assert.equal(new URL(page.url()).hash, '');
 });
 
+test('another mix of layers, and one that is none', async () => {
+  const layers = page.getByLabel('Layers, as');
+  await layers.fill('2xS,F2,3xU');
+  await layers.press('Enter');
+  await page.locator('dd', { hasText: /^178 B$/ }).waitFor();
+  await page.locator('dt', { hasText: /^FP8 in every layer$/ })
+    .locator('+ dd', { hasText: '1,280 B' }).waitFor();
+  await layers.fill('2xQ');
+  await layers.press('Enter');
+  await page.getByRole('alert').getByText('expected items such as').waitFor();
+  complaints.length = 0;  // Chromium reports the 400
+});
+
+test('a link that is never faster', async () => {
+  await page.goto(`${server.url}/plan#link-gbps=0.000001`);
+  await page.reload();
+  await page.locator('dd', { hasText: 'never faster' }).waitFor();
+});
+
 test('models and machines', async () => {
   await page.locator('#machine').selectOption('server');
   await page.locator('dd', { hasText: '100 %' }).waitFor();
