@@ -54,6 +54,8 @@ Command serve_command();
 Command plan_command();
 Command bench_command();
 Command eval_command();
+Command train_command();
+Command tokenizer_command();
 
 // Parses the command line, runs one command, prints its error, sees that what it wrote to standard
 // output got there: all of main() but the list.

@@ -33,5 +33,7 @@ int main(int argc, char** argv) {
                                             thimble::app::plan_command(),
                                             thimble::app::bench_command(),
                                             thimble::app::eval_command(),
+                                            thimble::app::train_command(),
+                                            thimble::app::tokenizer_command(),
                                         });
 }

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <set>
 #include <string_view>
 
 #include "base/check.h"
@@ -56,14 +57,10 @@ std::string added_token(int32_t id, std::string_view content) {
       id, json_string(content));
 }
 
-}  // namespace
+using Merges = std::span<const std::pair<std::string, std::string>>;
 
-int32_t byte_tokenizer_size() {
-  return kFirstByteId + 256 + static_cast<int32_t>(kTrailing.size());
-}
-
-std::string make_byte_tokenizer_json(int32_t size) {
-  CHECK(size >= byte_tokenizer_size());
+// Control tokens, bytes, merges, control tokens, then place holders up to `size` ids.
+std::string tokenizer_json(Merges merges, int32_t size) {
   static_assert(kLeading.size() == kFirstByteId);
   std::string vocabulary;
   std::string added;
@@ -76,6 +73,15 @@ std::string make_byte_tokenizer_json(int32_t size) {
   for (int byte = 0; byte < 256; ++byte) {
     const char as_char = static_cast<char>(byte);
     vocabulary += fmt::format(",\n      {}: {}", json_string(spell_bytes({&as_char, 1})), id++);
+  }
+  std::string merge_list;
+  std::set<std::string> seen;  // two merges may spell the same
+  for (const auto& [left, right] : merges) {
+    if (seen.insert(left + right).second) {
+      vocabulary += fmt::format(",\n      {}: {}", json_string(spell_bytes(left + right)), id++);
+    }
+    merge_list += fmt::format("{}\n      {}", merge_list.empty() ? "" : ",",
+                              json_string(spell_bytes(left) + " " + spell_bytes(right)));
   }
   for (const std::string_view text : kTrailing) {
     added += fmt::format(",\n    {}", added_token(id++, text));
@@ -106,11 +112,24 @@ std::string make_byte_tokenizer_json(int32_t size) {
     "byte_fallback": false,
     "vocab": {{{}
     }},
-    "merges": []
+    "merges": [{}]
   }}
 }}
 )",
-                     added, kPreTokenizer, vocabulary);
+                     added, kPreTokenizer, vocabulary, merge_list);
 }
+
+}  // namespace
+
+int32_t byte_tokenizer_size() {
+  return kFirstByteId + 256 + static_cast<int32_t>(kTrailing.size());
+}
+
+std::string make_byte_tokenizer_json(int32_t size) {
+  CHECK(size >= byte_tokenizer_size());
+  return tokenizer_json({}, size);
+}
+
+std::string make_bpe_tokenizer_json(Merges merges) { return tokenizer_json(merges, 0); }
 
 }  // namespace thimble::text

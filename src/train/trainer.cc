@@ -194,7 +194,7 @@ class Run {
   }
 
  private:
-  bool interrupted() const { return run_.interrupt != nullptr && run_.interrupt->load(); }
+  bool interrupted() const { return run_.stop && run_.stop(); }
   void note(const std::string& text) const {
     if (run_.on_note) run_.on_note(text);
   }

@@ -6,9 +6,7 @@
 // build without it answers with kUnsupported.
 #pragma once
 
-#include <atomic>
 #include <functional>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -27,11 +25,11 @@ struct StepReport {
 };
 
 struct TrainRun {
-  Path folder;                                   // made if need be; resumed where it holds a state
-  Path export_to;                                // empty: none
-  uint32_t threads = 0;                          // 0: one a CPU
-  uint64_t stop_after = 0;                       // steps of this call; 0: to the end
-  const std::atomic<bool>* interrupt = nullptr;  // saves and returns when it becomes true
+  Path folder;                      // made if need be; resumed where it holds a state
+  Path export_to;                   // empty: none
+  uint32_t threads = 0;             // 0: one a CPU
+  uint64_t stop_after = 0;          // steps of this call; 0: to the end
+  std::function<bool()> stop = {};  // asked after each step: true saves and returns
   std::function<void(const StepReport&)> on_step = {};   // every step
   std::function<void(const std::string&)> on_note = {};  // facts worth a line
 };

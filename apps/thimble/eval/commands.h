@@ -6,5 +6,6 @@
 namespace thimble::app {
 
 Command eval_resume_command();
+Command eval_perplexity_command();
 
 }  // namespace thimble::app

@@ -6,10 +6,10 @@ Command eval_command() {
   return {.name = "eval",
           .summary = "Measure what an approximation costs",
           .details =
-              "Each evaluation compares a model with itself, so none needs a data set, and "
+              "`resume` compares a model with itself and needs no data set; each evaluation "
               "says how to read its figures (docs/eval.md).",
           .examples = {{"thimble eval resume --model DIR", "cached prefixes against cold runs"}},
-          .subcommands = {eval_resume_command()}};
+          .subcommands = {eval_resume_command(), eval_perplexity_command()}};
 }
 
 }  // namespace thimble::app

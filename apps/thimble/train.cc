@@ -1,0 +1,104 @@
+#include <fmt/format.h>
+
+#include <cmath>
+#include <memory>
+
+#include "apps/thimble/commands.h"
+#include "apps/thimble/interrupts.h"
+#include "base/terminal.h"
+#include "train/trainer.h"
+
+namespace thimble::app {
+namespace {
+
+struct TrainFlags {
+  Path config;
+  Path out;
+  Path export_to;
+  uint64_t steps = 0;
+  uint32_t threads = 0;
+};
+
+// One line a logged step where standard error is no terminal; a bar where it is.
+class Display {
+ public:
+  explicit Display(const train::TrainOptions& options, uint64_t steps)
+      : every_(options.log_every), bar_("training", steps, base::Progress::Unit::kCount) {}
+
+  void step(const train::StepReport& r) {
+    bar_.add(1);
+    if (r.step % every_ != 0 && r.step != 1 && r.step != r.steps) return;
+    std::string line =
+        fmt::format("step {}/{}  loss {:.4f}  {:.0f} tokens/s  balance {:.3f}", r.step, r.steps,
+                    r.figure("loss"), r.figure("tokens_per_second"), r.figure("entropy_mean"));
+    const double captured = r.figure("captured");
+    const double held_out = r.figure("held_out");
+    if (captured != 0) line += fmt::format("  indexer {:.2f}", captured);
+    if (std::isfinite(held_out)) line += fmt::format("  held-out {:.4f}", held_out);
+    fmt::print(stderr, "{}\n", line);
+  }
+
+ private:
+  uint64_t every_;
+  base::Progress bar_;
+};
+
+Result<int> run_train(const TrainFlags& flags) {
+  if (!train::can_train()) {
+    return base::fail(ErrorCode::kUnsupported,
+                      "this build has no training: `scripts/deps.sh train` installs libtorch, then "
+                      "build again");
+  }
+  const auto options = THIMBLE_TRY(train::load_train_options(flags.config));
+  const Interrupts interrupts;
+  Display display(options, flags.steps > 0 ? flags.steps : options.steps);
+  train::TrainRun run;
+  run.folder = flags.out;
+  run.export_to = flags.export_to;
+  run.threads = flags.threads;
+  run.stop_after = flags.steps;
+  run.stop = [&] { return interrupts.pending() != 0; };
+  run.on_step = [&](const train::StepReport& r) { display.step(r); };
+  run.on_note = [](const std::string& text) { fmt::print(stderr, "{}\n", text); };
+  const auto summary = THIMBLE_TRY(train::train_model(options, run));
+  print_out(fmt::format(
+      "{} steps, {} tokens in {:.1f} s: {:.0f} tokens/s, {:.1f} GFLOP/s of products; loss {:.4f}\n",
+      summary.steps, summary.tokens, summary.seconds,
+      static_cast<double>(summary.tokens) / summary.seconds, summary.gigaflops, summary.loss));
+  print_out(fmt::format("curves: {}\n", (flags.out / "curves.svg").string()));
+  if (!flags.export_to.empty()) {
+    print_out(fmt::format("model: {}\n", flags.export_to.string()));
+  }
+  return kExitDone;
+}
+
+}  // namespace
+
+Command train_command() {
+  auto flags = std::make_shared<TrainFlags>();
+  return {
+      .name = "train",
+      .summary = "Train a small model of the architecture",
+      .details =
+          "Reads a JSON file that names the model's config.json, a tokenizer, the data and the "
+          "number of steps (docs/training.md lists every key). --out keeps the state of the run: "
+          "the same command goes on where it was stopped, to the bit; Ctrl-C saves and ends. It "
+          "also holds curves.csv and curves.svg, which can be watched while the run goes. --export "
+          "writes a model in the released layout that every other command loads. Needs a build "
+          "with libtorch.",
+      .examples = {{"thimble train recall.json --out runs/recall --export models/recall",
+                    "from nothing to a model"},
+                   {"thimble train chat.json --out runs/chat --steps 200", "a leg of 200 steps"}},
+      .describe =
+          [flags](Options& options) {
+            options.add("CONFIG", flags->config, "the run, as JSON", Need::kRequired);
+            options.add("--out", flags->out, "folder of the run's state and curves",
+                        Need::kRequired);
+            options.add("--export", flags->export_to, "directory for the model, at the end");
+            options.add("--steps", flags->steps, "stop after so many steps; 0: to the end");
+            options.add("--threads", flags->threads, "0: one a CPU; the result is the same");
+          },
+      .run = [flags] { return run_train(*flags); }};
+}
+
+}  // namespace thimble::app
