@@ -15,7 +15,8 @@ function readStrings(object) {
   const next = () => { at += 4; return object.readInt32BE(at - 4); };
   const version = next();
   at += 8;
-  if (version >= 3) at += next();
+  const encoding = version >= 3 ? next() : 0;
+  at += encoding;
   if ((next() & 0xff) !== kStringVector) return [];
   const out = [];
   for (let count = next(); count > 0; --count) {

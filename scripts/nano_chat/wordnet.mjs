@@ -10,7 +10,7 @@ const kPartFiles = { noun: 'noun', verb: 'verb', adjective: 'adj', adverb: 'adv'
 const kPartOfDigit = { 1: 'noun', 2: 'verb', 3: 'adjective', 4: 'adverb', 5: 'adjective' };
 export const kGlossWords = 11;
 const kUnwanted = new RegExp('offensive|obscene|sexual|disparag|slang|derogat|vulgar|ethnic|'
-  + 'genital|prostitut|excrement|slur|intercourse|Negro|breast|suicide|racial|Jew', 'i');
+  + 'genital|prostitut|excrement|slur|intercourse|Negro|breast|suicide|racial|Jewish', 'i');
 
 function lines(folder, name) {
   return readFileSync(join(folder, name), 'latin1').split('\n');
@@ -76,7 +76,7 @@ export function shortGloss(gloss) {
 // The sentences in quotes behind a gloss, as sentences.
 function examplesOf(gloss) {
   return [...gloss.matchAll(/"([^"]{12,90})"/g)].map((m) => m[1].trim())
-    .filter((text) => /^[A-Za-z][A-Za-z ,'-]*[A-Za-z.!?]$/.test(text) && text.includes(' '))
+    .filter((text) => /^[A-Za-z][A-Za-z ,'-]*[A-Za-z.!?]$/.test(text) && text.split(' ').length >= 4)
     .map((text) => text[0].toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? '' : '.'));
 }
 
