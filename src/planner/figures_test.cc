@@ -140,6 +140,9 @@ TEST(FlopsFigures, DecodeGrowsByAQuarterFrom4KTo1M) {
   };
   EXPECT_NEAR(large_parts((1 << 20) - 1) / large_parts(4095), 1.26, 0.005);
   EXPECT_GT(far.total() / near.total(), 1.5);
+  // Every matrix, key and score summed up by hand.
+  EXPECT_EQ(near.total(), 35'699'097'600.0);
+  EXPECT_EQ(far.total(), 57'492'701'184.0);
 }
 
 TEST(FlopsFigures, AColdPromptCostsItsRowsInEveryLayer) {

@@ -39,9 +39,12 @@ double share_of_row(const arch::Config& config, const Place& place, const arch::
   return row_share(config, tensor);
 }
 
+// Rows that are looked up are none, nor are Engram's norm weights of all streams.
 bool is_matrix(const Place& place, const arch::ExpectedTensor& tensor) {
+  constexpr std::array<std::string_view, 3> kNone = {"engram.embed.weight", "engram.q_weight",
+                                                     "engram.k_weight"};
   return tensor.shape.size() == 2 && tensor.dtype != DType::kF8E8M0 &&
-         !place.suffix.starts_with("engram.embed.");
+         std::ranges::find(kNone, place.suffix) == kNone.end();
 }
 
 Ops ops_of(const Place& place, const arch::ExpectedTensor& tensor, double share) {

@@ -129,6 +129,16 @@ TEST(Plan, TheTableOfRoofsAgreesWithThePlacement) {
   }
 }
 
+TEST(Plan, TailsCostTheirRows) {
+  const auto plan = make_plan(arch::released_config(), "released", {});
+  ASSERT_TRUE(plan.has_value()) << plan.error().describe();
+  const PrefillPoint& point = plan->model->prefill.front();
+  ASSERT_EQ(point.tokens, 4096u);
+  // Summed up by hand over layers and positions: 20 layers of 128 rows when bounded.
+  EXPECT_NEAR(sum(point.exact).total(), 90'993'676'623'872.0, 1);
+  EXPECT_NEAR(sum(point.bounded_tail).total(), 72'658'994'593'792.0, 1);
+}
+
 TEST(Plan, ASmallModelIsPlannedWithinItsLength) {
   arch::Config config = arch::released_config();
   config.max_position_embeddings = 100;

@@ -59,13 +59,16 @@ DecodePoint decode_point(const ModelCosts& costs, const Machine& machine, Placem
   return point;
 }
 
-// The last window of rows in the decoder, whatever the last row would need.
+// The last window of rows in every decoder layer, whatever the last row would need; the first of
+// them keeps writing all entries.
 arch::RowPlan bounded_tail(const arch::LayerPlan& plan, arch::RowPlan rows) {
-  const uint64_t begin = rows.end - std::min<uint64_t>(rows.end, plan.window);
+  if (rows.end <= plan.window) return rows;
+  const uint64_t begin = rows.end - plan.window;
   for (uint32_t l = plan.decoder_begin; l < rows.layers.size(); ++l) {
     arch::LayerRows& layer = rows.layers[l];
-    layer.rows_begin = std::max(layer.rows_begin, begin);
-    if (l > plan.decoder_begin) layer.keys_begin = layer.rows_begin;
+    layer.rows_begin = begin;
+    const bool owner = l == plan.decoder_begin && !plan.owners.empty();
+    layer.keys_begin = owner ? std::min(layer.keys_begin, begin) : begin;
   }
   return rows;
 }
