@@ -30,7 +30,7 @@ uint64_t fit(uint64_t memory_bytes, double bytes) {
 Contexts contexts_in(const CacheDesign& design, uint64_t memory_bytes, uint64_t tokens) {
   const double rows = rows_bytes(design, tokens);
   const auto sequence = static_cast<double>(design.sequence_bytes);
-  Contexts contexts{.by_entries = fit(memory_bytes, rows),
+  Contexts contexts{.by_entries = fit(memory_bytes, rows > 0 ? rows : sequence),
                     .with_windows = fit(memory_bytes, rows + sequence)};
   if (design.paged) {
     const uint64_t blocks = base::div_ceil(tokens, arch::kBlockTokens);

@@ -13,7 +13,7 @@ namespace thimble::planner {
 
 // Contexts of equal length in a memory, counted three ways, each stricter than the one before.
 struct Contexts {
-  uint64_t by_entries = 0;    // entries alone
+  uint64_t by_entries = 0;    // entries alone; where there are none, as with windows
   uint64_t with_windows = 0;  // and what a sequence holds whatever its length
   // And entries in whole blocks, rings with their slack: what our allocator takes. Empty: a design
   // that it does not hold.

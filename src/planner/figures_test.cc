@@ -89,6 +89,13 @@ TEST(CapacityFigures, ContextsInAMemory) {
   EXPECT_FALSE(dense.in_blocks.has_value());
 }
 
+TEST(CapacityFigures, WithoutEntriesWindowsAreTheBound) {
+  const CacheDesign windows = design_of(released(), parse_modes("2xS").value(), 512, "");
+  const Contexts contexts = contexts_in(windows, kGiB, 1000);
+  EXPECT_EQ(contexts.by_entries, kGiB / (2 * 128 * 528 + 12));
+  EXPECT_EQ(contexts.with_windows, contexts.by_entries);
+}
+
 TEST(CapacityFigures, BlocksAreWhatTheAllocatorTakes) {
   for (const uint32_t index : {64U, 128U}) {
     arch::Config config = released();

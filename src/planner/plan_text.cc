@@ -157,6 +157,13 @@ std::string traffic_text(const char* label, const std::vector<TrafficLine>& line
   return line(label, fmt::format("{:.3g} GB: {}", 1e-9 * all, value));
 }
 
+// "7.898e9", of a small model "3.841e6".
+std::string parameters_text(double count) {
+  if (count < 1e3) return fmt::format("{:.0f}", count);
+  return count < 1e9 ? fmt::format("{:.4g}e6", 1e-6 * count)
+                     : fmt::format("{:.4g}e9", 1e-9 * count);
+}
+
 std::string flops_text(const Plan& plan) {
   const ModelPlan& model = *plan.model;
   std::string out = heading("5. Operations and bytes a token");
@@ -168,10 +175,9 @@ std::string flops_text(const Plan& plan) {
   }
   const ActivatedParameters& active = model.activated;
   out += line("activated parameters",
-              fmt::format("prefill {:.3g}e9 ({:.3g}e9 in attention and experts), decode {:.4g}e9 "
-                          "({:.4g}e9, head included)",
-                          1e-9 * active.prefill, 1e-9 * active.prefill_main, 1e-9 * active.decode,
-                          1e-9 * active.decode_main));
+              fmt::format("prefill {} ({} in attention and experts), decode {} ({}, head included)",
+                          parameters_text(active.prefill), parameters_text(active.prefill_main),
+                          parameters_text(active.decode), parameters_text(active.decode_main)));
   out += traffic_text("weights read, decode", model.weight_lines);
   out += traffic_text("cache read, decode", model.cache_lines);
   out += fmt::format("\n  {:>10}{:>32}{:>26}{:>16}\n", "context", "a decoded token, 1e9 ops",
