@@ -2,9 +2,9 @@
 # nano_chat_data.sh [FOLDER [--name value]...]: fetches what nano-chat is trained on, and writes its
 # training data.
 #
-# FOLDER (default build/data/nano-chat) gets packages/ as apt and npm deliver them, sources/ unpacked,
-# and the files that scripts/nano_chat/build.mjs names; further arguments are its options. What is
-# there already is not fetched again. Sources and licences: models/nano-chat/DATA.md.
+# FOLDER (default build/data/nano-chat) gets packages/ as apt and npm deliver them, sources/
+# unpacked, and the files that scripts/nano_chat/build.mjs names; further arguments are its options.
+# What is there already is not fetched again. Sources and licences: models/nano-chat/DATA.md.
 set -eu
 
 # Debian 12 packages by name, for their contents do not change within a release; npm's by version.

@@ -4,8 +4,8 @@
 // Asks a served model (`thimble serve`, or anything that speaks OpenAI's chat API) the questions of
 // eval.jsonl at temperature 0 and counts right answers by kind. "exact": the answer is an expected
 // one, character for character. "abstain": the answer says that it does not know. Questions without
-// an effort of their own are asked at E (default none). --limit asks at most N of a kind; --out keeps
-// each question with its answer.
+// an effort of their own are asked at E (default none). --limit asks at most N of a kind; --out
+// keeps each question with its answer.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
 
@@ -36,8 +36,8 @@ async function ask(url, question, effort) {
   };
 }
 
-// [{kind, asked, right, share, ended, reasoning_chars}] in the order of first appearance, and a line
-// over all kinds that begin with "trained".
+// [{kind, asked, right, share, ended, reasoning_chars}] in the order of first appearance, and a
+// line over all kinds that begin with "trained".
 export function tally(results) {
   const rows = new Map();
   const add = (kind, { right, answer }) => {
@@ -96,8 +96,9 @@ async function main(args) {
   const work = async () => {
     while (next < questions.length) {
       const at = next++;
-      const answer = await ask(url.replace(/\/$/, ''), questions[at], options.effort);
-      results[at] = { question: questions[at], answer, right: isRight(questions[at], answer.content) };
+      const question = questions[at];
+      const answer = await ask(url.replace(/\/$/, ''), question, options.effort);
+      results[at] = { question, answer, right: isRight(question, answer.content) };
       if (process.stderr.isTTY) process.stderr.write(`\r${at + 1}/${questions.length} `);
     }
   };
@@ -106,7 +107,8 @@ async function main(args) {
   const rows = tally(results);
   if (options.out)
     writeFileSync(options.out, results.map((r) => `${JSON.stringify(r)}\n`).join(''));
-  console.log(options.json ? JSON.stringify({ effort: options.effort, rows }, null, 2) : table(rows));
+  const { effort } = options;
+  console.log(options.json ? JSON.stringify({ effort, rows }, null, 2) : table(rows));
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {

@@ -9,6 +9,7 @@
 // The same options give the same bytes.
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { readAusten } from './austen.mjs';
 import { makeConversations } from './conversations.mjs';
 import { makeEvaluation } from './evaluation.mjs';
@@ -21,7 +22,7 @@ import { beyondItem, talkFacts } from './talk.mjs';
 import { Unknowns } from './unknown.mjs';
 import { readWordNet } from './wordnet.mjs';
 
-const kDefaults = {
+export const kDefaults = {
   seed: 1,
   words: 2500,           // defined; the commonest that have a short gloss
   rounds: 8,             // how often each fact is asked
@@ -141,9 +142,11 @@ function main([sources, out, ...rest]) {
   console.log(JSON.stringify(summary, null, 2));
 }
 
-try {
-  main(process.argv.slice(2));
-} catch (error) {
-  console.error(`nano_chat: ${error.message}`);
-  process.exitCode = 1;
+if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
+  try {
+    main(process.argv.slice(2));
+  } catch (error) {
+    console.error(`nano_chat: ${error.message}`);
+    process.exitCode = 1;
+  }
 }

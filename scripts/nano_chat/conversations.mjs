@@ -100,7 +100,8 @@ function record(turns, rng) {
 }
 
 // {records, counts}: counts of turns by kind.
-export function makeConversations({ facts, rounds, talkRounds, unknownShare, unknowns, beyond, rng }) {
+export function makeConversations(
+  { facts, rounds, talkRounds, unknownShare, unknowns, beyond, rng }) {
   const taught = facts.filter((fact) => !isHeldSum(fact));
   const talk = taught.filter((fact) => fact.kind === 'talk');
   const rest = taught.filter((fact) => fact.kind !== 'talk');

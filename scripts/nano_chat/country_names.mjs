@@ -41,8 +41,9 @@ export const kNeighbourNames = {
   'Gambia': 'the Gambia',
 };
 
-// Corrections by name: the euro came to the Baltic states by 2015; other lines say in short, or where
-// the file's form defeats its reader, what the Factbook says at length. null leaves the fact out.
+// Corrections by name: the euro came to the Baltic states by 2015; other lines say in short, or
+// where the file's form defeats its reader, what the Factbook says at length. null leaves the fact
+// out.
 export const kCorrections = {
   'Austria': { languages: ['German'] },
   'the Bahamas': { location: 'the Caribbean' },

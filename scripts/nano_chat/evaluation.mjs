@@ -1,12 +1,11 @@
-// The questions of eval.jsonl, none of which stands in chat.jsonl as it is asked here unless its kind
-// says "trained".
+// The questions of eval.jsonl.
 //
 //   {kind, messages, answers, match: "exact" | "abstain", effort?}
 //
-// "trained": a fact in a wording it was trained in. "new wording": a fact in the wording held out of
-// training. "new sum": a pair of numbers never trained. "follow-up": explained by the turn before.
-// "unknown", "untaught", "unknown country": names held out of training. "effort N": trained
-// questions at that effort, for the length of the reasoning.
+// "trained": a fact in a wording it was trained in. "new wording": a fact in the wording held out
+// of training. "new sum": a pair of numbers never trained. "follow-up": explained by the turn
+// before. "unknown", "untaught", "unknown country": names held out of training. "effort N":
+// trained questions at that effort, for the length of the reasoning.
 import { heldWording, isHeldSum } from './conversations.mjs';
 
 const kAbstainKinds = { 'unknown word': 'invented', 'untaught word': 'untaught',
@@ -69,13 +68,15 @@ export function makeEvaluation({ facts, unknowns, sizes, rng }) {
   for (const [name, kind] of Object.entries(kAbstainKinds)) {
     for (let i = 0; i < sizes.unknown; ++i) {
       const item = unknowns.item(rng, true, kind);
-      out.push({ kind: name, match: 'abstain', messages: ask(item.question), answers: [item.answer] });
+      const messages = ask(item.question);
+      out.push({ kind: name, match: 'abstain', messages, answers: [item.answer] });
     }
   }
-  const asked = take(trained.filter((fact) => fact.kind !== 'talk'), sizes.effort);
+  const asked = take(trained.filter((fact) => fact.kind !== 'talk'), sizes.effort)
+    .map((fact) => [fact, trainedWording(fact, rng)]);
   for (const effort of kEfforts) {
-    for (const fact of asked)
-      out.push({ ...exact(`effort ${effort}`, fact, fact.questions[0]), effort });
+    for (const [fact, question] of asked)
+      out.push({ ...exact(`effort ${effort}`, fact, question), effort });
   }
   return out;
 }

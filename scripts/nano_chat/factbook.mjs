@@ -1,7 +1,7 @@
 // The World Factbook's country files to a dozen plain values a country.
 //
-// Independent countries only: a file with a capital and no dependency status. Numbers are rounded to
-// two figures, because that is what a small model can keep and a reader wants.
+// Independent countries only: a file with a capital and no dependency status. Numbers are rounded
+// to two figures, because that is what a small model can keep and a reader wants.
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { kCorrections, kNames, kNeighbourNames } from './country_names.mjs';
@@ -88,7 +88,8 @@ export function capitalOf(text) {
 
 // "Libya 989 km, Spain (Ceuta) 8 km" -> names as they stand there.
 function neighbourNames(text) {
-  return splitList(text ?? '').map((item) => withoutBrackets(item).replace(/\s+[\d.,]+\s*km.*$/, ''));
+  return splitList(text ?? '')
+    .map((item) => withoutBrackets(item).replace(/\s+[\d.,]+\s*km.*$/, ''));
 }
 
 function readCountry(file) {
@@ -96,9 +97,10 @@ function readCountry(file) {
   const { Geography: land = {}, Government: rule = {}, Economy: trade = {} } = country;
   const people = country['People and Society'] ?? {};
   const population = firstNumber(textOf(people.Population));
-  if (rule['Dependency status'] || !rule.Capital || !rule['Country name'] || !population) return null;
-  const short = textOf(rule['Country name']['conventional short form']);
-  const key = short && short !== 'none' ? short : textOf(rule['Country name']['conventional long form']);
+  const names = rule['Country name'];
+  if (rule['Dependency status'] || !rule.Capital || !names || !population) return null;
+  const short = textOf(names['conventional short form']);
+  const key = short && short !== 'none' ? short : textOf(names['conventional long form']);
   const name = kNames[key] ?? key;
   if (!name || name === 'Western Sahara') return null;
   const area = firstNumber(textOf(land.Area?.total) ?? textOf(land.Area));

@@ -1,4 +1,5 @@
-// Words and countries that nano-chat must not know: invented ones, and real words it was not taught.
+// Words and countries that nano-chat must not know: invented ones, and real words it was not
+// taught.
 //
 // Invented names are spelt from syllables; a hash of the spelling decides whether one is for
 // training or held out, so that the test never asks what was trained.
@@ -8,14 +9,12 @@ import { countryFollow, countryQuestions, countryTopic, kAskedKinds, wordFollow,
 import { kLargeSum, kUnknownCountry, kUnknownWord } from './talk.mjs';
 import { largeSum } from './sums.mjs';
 
-const kOnsets = ['b', 'bl', 'br', 'c', 'cr', 'd', 'dr', 'f', 'fl', 'fr', 'g', 'gl', 'gr', 'h', 'j', 'k',
-  'kr', 'l', 'm', 'n', 'p', 'pl', 'pr', 'qu', 'r', 's', 'sk', 'sl', 'sn', 'sp', 'st', 't', 'tr', 'v',
-  'w', 'y', 'z', 'zr'];
+const kOnsets = ('b bl br c cr d dr f fl fr g gl gr h j k kr l m n p pl pr qu r s sk sl sn sp st t '
+  + 'tr v w y z zr').split(' ');
 const kVowels = ['a', 'e', 'i', 'o', 'u', 'oo', 'ee', 'ai', 'ou'];
-const kCodas = ['', '', 'b', 'd', 'g', 'k', 'l', 'm', 'n', 'nk', 'p', 'r', 'rm', 'rt', 's', 'sh', 't',
-  'x', 'zz', 'lb'];
+const kCodas = ['', '', ...'b d g k l m n nk p r rm rt s sh t x zz lb'.split(' ')];
 const kWordEnds = ['', '', 'er', 'ish', 'le', 'ment', 'ing', 'ous', 'y', 'ify', 'ness', 'on'];
-const kCountryEnds = ['ia', 'ia', 'land', 'stan', 'ania', 'ora', 'istan', 'avia', 'onia', 'ar', 'una'];
+const kCountryEnds = 'ia ia land stan ania ora istan avia onia ar una'.split(' ');
 const kHeldOutOf = 10;
 
 export const isHeldOut = (name) => hash(`held/${name.toLowerCase()}`) % kHeldOutOf === 0;
@@ -47,7 +46,8 @@ export class Unknowns {
   }
 
   untaughtWord(rng, heldOut) {
-    return rng.pick(this.others[heldOut]);
+    const words = this.others[heldOut];
+    return words.length > 0 ? rng.pick(words) : this.inventedWord(rng, heldOut);
   }
 
   draw(rng, ends, heldOut) {

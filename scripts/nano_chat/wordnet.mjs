@@ -40,7 +40,8 @@ function readCounts(folder) {
     if (!match) continue;
     const [, word, digit, sense, count] = match;
     if (!counts.has(word)) counts.set(word, []);
-    counts.get(word).push({ part: kPartOfDigit[digit], sense: Number(sense), count: Number(count) });
+    counts.get(word).push(
+      { part: kPartOfDigit[digit], sense: Number(sense), count: Number(count) });
   }
   for (const senses of counts.values()) senses.sort((a, b) => b.count - a.count);
   return counts;
@@ -55,8 +56,8 @@ function firstClause(gloss) {
 }
 
 // Where a gloss may end early, for what follows only narrows it.
-const kCuts = [', ', ' that ', ' which ', ' who ', ' whose ', ' especially ', ' usually ', ' such as ',
-  ' when ', ' where ', ' so that ', ' with '];
+const kCuts = [', ', ' that ', ' which ', ' who ', ' whose ', ' especially ', ' usually ',
+  ' such as ', ' when ', ' where ', ' so that ', ' with '];
 const kDangling = new RegExp('^(of|to|a|an|the|in|with|for|by|on|at|from|or|and|as|into|being|some|'
   + 'any|is|are|not|having|one|used|characterized|marked|either)$');
 
@@ -76,7 +77,8 @@ export function shortGloss(gloss) {
 // The sentences in quotes behind a gloss, as sentences.
 function examplesOf(gloss) {
   return [...gloss.matchAll(/"([^"]{12,90})"/g)].map((m) => m[1].trim())
-    .filter((text) => /^[A-Za-z][A-Za-z ,'-]*[A-Za-z.!?]$/.test(text) && text.split(' ').length >= 4)
+    .filter((text) => /^[A-Za-z][A-Za-z ,'-]*[A-Za-z.!?]$/.test(text))
+    .filter((text) => text.split(' ').length >= 4)
     .map((text) => text[0].toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? '' : '.'));
 }
 
