@@ -1,7 +1,7 @@
 // The paragraphs of Jane Austen's novels out of Debian's r-cran-janeaustenr.
 //
-// R keeps them in a lazy-load file: one after another, each as its inflated size in four bytes and a
-// zlib stream, which holds one object in R's external form, a vector of the novel's lines.
+// R keeps them in a lazy-load file: one after another, each as its inflated size in four bytes and
+// a zlib stream, which holds one object in R's external form, a vector of the novel's lines.
 import { readFileSync } from 'node:fs';
 import { inflateSync } from 'node:zlib';
 

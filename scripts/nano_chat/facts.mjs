@@ -13,8 +13,8 @@ const list = (items) => (items.length < 2 ? items.join('')
 
 const kWordQuestions = [
   'What does {w} mean?', 'What does the word {w} mean?', 'Define {w}.',
-  'What is the meaning of {w}?', 'Define the word {w}.', 'Please explain the word {w}.', 'What is meant by {w}?',
-  'Can you define {w}?',
+  'What is the meaning of {w}?', 'Define the word {w}.', 'Please explain the word {w}.',
+  'What is meant by {w}?', 'Can you define {w}?',
 ];
 const kWordFollow = ['And {w}?', 'And the word {w}?', 'What about {w}?'];
 

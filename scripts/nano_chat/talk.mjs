@@ -46,7 +46,8 @@ const kTalk = [
 // Questions of everyday life that no reference desk of this size answers; {x} varies.
 const kBeyond = [
   'Who won the {x} match?', 'What is the weather in {x}?', 'Who wrote {x}?',
-  'Write a poem about {x}.', 'How do I cook {x}?', 'What is the price of {x}?', 'Who is the president of {x}?',
+  'Write a poem about {x}.', 'How do I cook {x}?', 'What is the price of {x}?',
+  'Who is the president of {x}?',
   'Translate {x} into French.', 'Tell me a story about {x}.', 'What time is it in {x}?',
   'Who invented {x}?', 'When was {x} born?', 'Sing a song about {x}.', 'How far away is {x}?',
   'Why is {x} so famous?', 'Tell me a joke about {x}.', 'Write a program that prints {x}.',

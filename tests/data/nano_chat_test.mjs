@@ -1,6 +1,6 @@
 // Aim: nano-chat's training data say what the sources say, keep the test's questions out, and are
-// the same twice. Method: a toy WordNet, Factbook and R file of our own in fixture/, built in memory,
-// and a server that answers as told for the scorer.
+// the same twice. Method: a toy WordNet, Factbook and R file of our own in fixture/, built in
+// memory, and a server that answers as told for the scorer.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
