@@ -4,7 +4,7 @@
 #
 # FOLDER (default build/data/nano-chat) gets packages/ as apt and npm deliver them, sources/
 # unpacked, and the files that scripts/nano_chat/build.mjs names; further arguments are its options.
-# What is there already is not fetched again. Sources and licences: models/nano-chat/DATA.md.
+# What is there already is not fetched again. The page of data in models/nano-chat has the licences.
 set -eu
 
 # Debian 12 packages by name, for their contents do not change within a release; npm's by version.
