@@ -13,23 +13,27 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Function;
 using torch::autograd::tensor_list;
 
-// (row, slot) pairs in order of expert, rows ascending inside.
+// (row, slot) pairs in order of expert, rows ascending inside. Each expert's rows may be filled up
+// to a multiple of `unit` with pairs that do not exist (index `count`, row 0, weight 0): the BF16
+// products are compiled for each shape they meet, and so meet few.
 struct Sorted {
-  Tensor pairs;                  // [pairs] indices into [rows * per_row]
+  Tensor pairs;                  // [pairs] indices into [rows * per_row], or that number
   Tensor rows;                   // [pairs]
   std::vector<int64_t> offsets;  // [experts + 1]
 };
 
-Sorted sort_by_expert(const std::vector<int32_t>& ids, int64_t per_row, int64_t experts) {
+Sorted sort_by_expert(const std::vector<int32_t>& ids, int64_t per_row, int64_t experts,
+                      int64_t unit) {
   Sorted out;
   out.offsets.assign(static_cast<size_t>(experts + 1), 0);
   for (const int32_t e : ids) ++out.offsets[static_cast<size_t>(e) + 1];
+  for (int64_t& count : out.offsets) count = (count + unit - 1) / unit * unit;
   std::partial_sum(out.offsets.begin(), out.offsets.end(), out.offsets.begin());
-  const auto n = static_cast<int64_t>(ids.size());
-  out.pairs = at::empty({n}, at::kLong);
-  out.rows = at::empty({n}, at::kLong);
+  const auto count = static_cast<int64_t>(ids.size());
+  out.pairs = at::full({out.offsets.back()}, count, at::kLong);
+  out.rows = at::zeros({out.offsets.back()}, at::kLong);
   std::vector<int64_t> next(out.offsets.begin(), out.offsets.end() - 1);
-  for (int64_t i = 0; i < n; ++i) {
+  for (int64_t i = 0; i < count; ++i) {
     const int64_t at = next[static_cast<size_t>(ids[static_cast<size_t>(i)])]++;
     out.pairs.data_ptr<int64_t>()[at] = i;
     out.rows.data_ptr<int64_t>()[at] = i / per_row;
@@ -74,9 +78,11 @@ struct ExpertsFunction : Function<ExpertsFunction> {
                         const Tensor& w1, const Tensor& w3, const Tensor& w2, const Indices& ids,
                         double limit, int64_t products) {
     const auto how = static_cast<Products>(products);
-    const Sorted sorted = sort_by_expert(*ids, route.size(1), w1.size(0));
+    const bool narrow = how == Products::kBf16 && x.scalar_type() == at::kFloat;
+    const Sorted sorted = sort_by_expert(*ids, route.size(1), w1.size(0), narrow ? 32 : 1);
     const Tensor rows = for_product(x, how).index_select(0, sorted.rows);
-    const Tensor weight = route.reshape({-1}).index_select(0, sorted.pairs);
+    const Tensor padded = at::cat({route.reshape({-1}), at::zeros({1}, route.options())});
+    const Tensor weight = padded.index_select(0, sorted.pairs);
     const Tensor b1 = for_product(w1, how);
     const Tensor b3 = for_product(w3, how);
     const Tensor b2 = for_product(w2, how);

@@ -9,10 +9,6 @@
 namespace thimble::train::internal {
 namespace {
 
-Tensor mm(const Tensor& a, const Tensor& b, Products products) {
-  return at::mm(for_product(a, products), for_product(b, products)).to(a.scalar_type());
-}
-
 // One matrix of a step: W <- W (1 - rate decay) - rate gamma sqrt(max(n, m)) X.
 void muon_block(const MuonRule& rule, double rate, const Tensor& update, Tensor weight) {
   const auto longer = static_cast<double>(std::max(update.size(0), update.size(1)));
@@ -27,16 +23,17 @@ Tensor orthogonal(const Tensor& x, const MuonRule& rule) {
   Tensor y = tall ? x.t().contiguous() : x.contiguous();
   const double norm = y.norm().item<double>();
   if (!(norm > 0)) return at::zeros_like(x);
-  y = y / norm;
+  y = for_product(y / norm, rule.products);
   for (int64_t i = 0; i < rule.steep + rule.exact; ++i) {
     const bool steep = i < rule.steep;
     const double a = steep ? 3.4445 : 2.0;
     const double b = steep ? -4.7750 : -1.5;
     const double c = steep ? 2.0315 : 0.5;
-    const Tensor square = mm(y, y.t(), rule.products);
-    const Tensor polynomial = square * b + mm(square, square, rule.products) * c;
-    y = y * a + mm(polynomial, y, rule.products);
+    const Tensor square = at::mm(y, y.t());
+    const Tensor polynomial = at::addmm(square, square, square, b, c);
+    y = at::addmm(y, polynomial, y, a, 1);
   }
+  y = y.to(x.scalar_type());
   return tall ? y.t().contiguous() : y;
 }
 
