@@ -179,6 +179,12 @@ function capacityFacts(plan) {
   ]);
 }
 
+function fasterText({ break_even_tokens: tokens }) {
+  if (tokens === 0) return 'never faster';
+  return tokens === 1 ? 'faster from the first token on'
+    : `faster from ${countText(tokens, 8)} tokens on`;
+}
+
 function speedFacts(plan) {
   const { placement, transfer, flops } = plan;
   const speed = (s) => s.seconds > 0 ? `${countText(s.tokens_per_second, 3)} tokens/s (${s.bound})`
@@ -193,8 +199,7 @@ function speedFacts(plan) {
       + `${countText(placement.what_next[0].tokens_per_second, 3)} tokens/s`],
     ['Weights a decoded token reads', bytesText(
       Object.values(flops.bytes_per_decoded_token.weights).reduce((a, b) => a + b, 0))],
-    ['Prefill to decode', `${bytesText(transfer.bytes)}, ` + (transfer.break_even_tokens > 0
-      ? `faster from ${countText(transfer.break_even_tokens, 8)} tokens on` : 'never faster')],
+    ['Prefill to decode', `${bytesText(transfer.bytes)}, ${fasterText(transfer)}`],
   ];
   return facts('Speed, at the roofs', rows);
 }
@@ -223,7 +228,8 @@ function replayFacts(plan) {
   const { asked } = plan.replay;
   const cost = (c) => `${countText(c.layer_tokens, 8)} layer-tokens, `
     + `${countText(c.ops * 1e-12, 3)}e12 operations`;
-  return facts(`${countText(asked.new_tokens, 8)} new tokens after ${plan.replay.hit}`, [
+  const after = `new tokens after ${countText(plan.replay.hit, 8)}`;
+  return facts(`${countText(asked.new_tokens, 8)} ${after}`, [
     ['From a snapshot', cost(asked.snapshot)], ['Bounded', cost(asked.bounded)],
     ['Auto', cost(asked.auto)], ['Exact', cost(asked.exact)],
     ['Without the hit', cost(asked.cold)]]);

@@ -13,9 +13,9 @@ using base::LineChart;
 using base::Scale;
 
 std::string count_text(double value) {
-  return value == static_cast<double>(static_cast<uint64_t>(value))
-             ? base::with_commas(static_cast<uint64_t>(value))
-             : fmt::format("{:.2f}", value);
+  const auto whole = static_cast<uint64_t>(value);
+  const double rest = value - static_cast<double>(whole);
+  return base::with_commas(whole) + (rest > 0 ? fmt::format("{:.2f}", rest).substr(1) : "");
 }
 
 std::string generations_svg(const Plan& plan) {

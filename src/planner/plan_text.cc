@@ -205,6 +205,12 @@ std::string speed_text(const Speed& speed) {
                      1e-9 * speed.ssd_bytes);
 }
 
+std::string break_even_text(const Transfer& transfer) {
+  if (transfer.break_even_tokens == 0) return "moving is never faster";
+  if (transfer.break_even_tokens == 1) return "moving is faster from the first token on";
+  return fmt::format("moving is faster from {} tokens on", with_commas(transfer.break_even_tokens));
+}
+
 std::string placement_text(const Plan& plan) {
   const Machine& m = plan.machine;
   const Placement& placement = plan.model->placement;
@@ -241,10 +247,7 @@ std::string placement_text(const Plan& plan) {
                           with_commas(transfer.tokens), human_bytes(transfer.entry_bytes),
                           human_bytes(transfer.window_bytes), seconds_text(transfer.seconds),
                           seconds_text(transfer.recompute_seconds)));
-  return out + line("", transfer.break_even_tokens == 0
-                            ? std::string("moving is never faster")
-                            : fmt::format("moving is faster from {} tokens on",
-                                          with_commas(transfer.break_even_tokens)));
+  return out + line("", break_even_text(transfer));
 }
 
 std::string replay_row(const ReplayPoint& point) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "arch/weight_table.h"
 #include "base/bytes.h"
 #include "planner/ledger.h"
 #include "planner/placement.h"
@@ -30,7 +31,7 @@ Result<uint64_t> pool_bytes(const StartupPlan& plan, const arch::CacheLayout& la
     return *wishes.kv_bytes / plan.block_bytes * plan.block_bytes;
   }
   const uint64_t bytes = plan.memory.bytes;
-  const uint64_t left = std::max(bytes / 2, bytes - std::min(bytes, plan.weights_bytes));
+  const uint64_t left = std::max(bytes / 2, bytes - std::min(bytes, plan.resident_weights()));
   const uint64_t taken = left / 4 + plan.snapshot_bytes + plan.fixed_bytes;
   const uint64_t most = kContextsMax * layout.reserved_bytes(plan.context_tokens_model);
   const uint64_t share = left > taken ? std::min(left - taken, most) : 0;
@@ -42,6 +43,17 @@ uint64_t index_bytes(const StartupPlan& plan) {
   constexpr uint64_t kNodeBytes = 256;
   if (plan.block_bytes == 0) return 0;
   return plan.pool_bytes / plan.block_bytes * (kNodeBytes + arch::kBlockTokens * sizeof(int32_t));
+}
+
+// Half of the memory at most; experts only after all the rest.
+void plan_packing(const arch::Config& config, uint64_t memory, StartupPlan& plan) {
+  const arch::PackedWeightBytes packed = arch::packed_weight_bytes(config);
+  if (packed.dense > memory / 2) return;
+  plan.packed_dense_bytes = packed.dense;
+  plan.packed_source_bytes = packed.dense_source;
+  if (packed.dense + packed.experts > memory / 2) return;
+  plan.packed_experts_bytes = packed.experts;
+  plan.packed_source_bytes += packed.experts_source;
 }
 
 std::string memory_text(const StartupPlan& plan) {
@@ -62,6 +74,7 @@ Result<StartupPlan> plan_startup(const arch::Config& config, const arch::CacheLa
   plan.fixed_bytes = held_bytes(arch::sequence_bytes(config, layout));
   plan.context_tokens_model = config.max_position_embeddings;
   plan.memory = memory;
+  if (wishes.packs) plan_packing(config, memory.bytes, plan);
   plan.snapshot_bytes = wishes.snapshot_bytes.value_or(memory.bytes / 10);
   if (plan.snapshot_bytes > memory.bytes) {
     return base::fail(ErrorCode::kResourceExhausted,
@@ -92,7 +105,7 @@ Result<StartupPlan> plan_startup(const arch::Config& config, const arch::CacheLa
   plan.context_tokens = std::min(wanted, fits);
   plan.sequence_bytes = plan.fixed_bytes + layout.reserved_bytes(plan.context_tokens);
   plan.step_bytes = step_bytes(config, wishes.step_rows, plan.context_tokens);
-  plan.process_bytes = plan.weights_bytes + plan.pool_bytes + index_bytes(plan) +
+  plan.process_bytes = plan.resident_weights() + plan.pool_bytes + index_bytes(plan) +
                        plan.snapshot_bytes + plan.fixed_bytes + plan.step_bytes + kProgramBytes;
   return plan;
 }
@@ -100,6 +113,12 @@ Result<StartupPlan> plan_startup(const arch::Config& config, const arch::CacheLa
 std::string to_text(const StartupPlan& plan) {
   std::string text = fmt::format("weights   {} bytes mapped ({})\n",
                                  with_commas(plan.weights_bytes), human_bytes(plan.weights_bytes));
+  if (plan.packed_bytes() > 0) {
+    text += fmt::format(
+        "packed    {} bytes of them laid out anew in memory ({}): {}\n",
+        with_commas(plan.packed_bytes()), human_bytes(plan.packed_bytes()),
+        plan.packed_experts_bytes > 0 ? "all that products read" : "what every token reads");
+  }
   text += fmt::format("cache     {:.10g} bytes a token, and {} bytes a sequence\n",
                       plan.cache_bytes_per_token, with_commas(plan.fixed_bytes));
   text += fmt::format("context   {} tokens{}; a sequence that fills it takes {} bytes ({})\n",

@@ -20,10 +20,16 @@ struct StartupWishes {
   std::optional<uint64_t> kv_bytes = {};        // pool of global KV; empty: what is left
   std::optional<uint64_t> snapshot_bytes = {};  // host memory for window snapshots; empty: a tenth
   uint64_t step_rows = 256;                     // of a prompt's step
+  bool packs = false;                           // weights laid out anew where memory allows
 };
 
 struct StartupPlan {
-  uint64_t weights_bytes = 0;         // mapped from files, read as needed
+  uint64_t weights_bytes = 0;  // mapped from files, read as needed
+  // Memory for weights that are laid out anew: those every token reads, then the routed experts; 0:
+  // laid out as they are read. The files' pages of what was packed are given back.
+  uint64_t packed_dense_bytes = 0;
+  uint64_t packed_experts_bytes = 0;
+  uint64_t packed_source_bytes = 0;   // of weights_bytes: what those were made from
   double cache_bytes_per_token = 0;   // global KV, averaged over a block
   uint64_t block_bytes = 0;           // of kBlockTokens tokens, as the pool lays them
   uint64_t fixed_bytes = 0;           // of a sequence of any length: windows, open groups, history
@@ -37,6 +43,9 @@ struct StartupPlan {
   base::AvailableMemory memory;
   ReplayCosts replay;  // of a typical hit; filled in by the engine
 
+  uint64_t packed_bytes() const { return packed_dense_bytes + packed_experts_bytes; }
+  // Of weights, once all were read.
+  uint64_t resident_weights() const { return weights_bytes - packed_source_bytes + packed_bytes(); }
   bool clamped() const { return context_tokens < context_tokens_model; }
 };
 
