@@ -11,7 +11,7 @@ BIN   := build/release/bin/thimble
 MODEL_NAME = $(patsubst ./%,%,$(patsubst %/,%,$(MODEL)))
 
 .DELETE_ON_ERROR:
-.PHONY: help deps deps-test deps-dev build serve test check format tidy clean
+.PHONY: help deps deps-test deps-dev deps-train build serve test check format tidy clean
 
 help: ## list these targets
 	@echo 'usage: make TARGET'
@@ -25,6 +25,10 @@ deps-test: ## add what only tests need: GoogleTest, Node.js, Chromium, npm packa
 
 deps-dev: ## add what only development needs: clang and clang-tidy
 	@scripts/deps.sh dev
+
+deps-train: ## add what only `thimble train` needs: libtorch; then build again
+	@scripts/deps.sh train
+	@rm -f build/release/build.ninja build/dev/build.ninja
 
 build: deps ## build the release binary, build/release/bin/thimble
 	@$(MAKE) --no-print-directory $(BIN)

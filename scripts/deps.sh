@@ -1,13 +1,14 @@
 #!/bin/sh
-# Installs what thimble needs from the distribution. `make deps`, `make deps-test` and
-# `make deps-dev` call it with build, test or dev; asking again is quick and changes nothing.
+# Installs what thimble needs from the distribution. `make deps`, `make deps-test`, `make deps-dev`
+# and `make deps-train` call it with build, test, dev or train; asking again is quick and changes
+# nothing.
 #
 # Written for Debian 12 and tried on it; Ubuntu 24.04 has the same package names. On systems without
 # apt it prints the list and leaves the installing to the reader.
 set -eu
 
 usage() {
-  echo "usage: $0 build|test|dev" >&2
+  echo "usage: $0 build|test|dev|train" >&2
   exit 2
 }
 
@@ -21,6 +22,9 @@ test_packages='libgtest-dev libgmock-dev clang-format-14 ca-certificates'
 
 # What only `make tidy` and the fuzz preset need.
 dev_packages='clang clang-tidy-14 libclang-rt-dev'
+
+# What only `thimble train` needs. Everything else is built and tested without it.
+train_packages='libtorch-dev libopenblas0-pthread'
 
 have() { command -v "$1" >/dev/null 2>&1; }
 
@@ -73,6 +77,7 @@ case "${1:-}" in
     have npm || packages="$packages npm"
     ;;
   dev) packages=$dev_packages ;;
+  train) packages=$train_packages ;;
   *) usage ;;
 esac
 

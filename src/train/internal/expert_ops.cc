@@ -141,12 +141,11 @@ struct ExpertsFunction : Function<ExpertsFunction> {
     grouped(d_rows3, narrow_u, saved[6], false, offsets);
     Tensor d_x = at::zeros({shape[0], rows.size(1)}, g.options());
     d_x.index_add_(0, saved[8], d_rows.to(type).add_(d_rows3));
-    Tensor d_route = at::empty({shape[0] * shape[1]}, g.options());
+    Tensor d_route = at::empty({shape[0] * shape[1] + 1}, g.options());
     d_route.index_copy_(0, saved[9], d_weight);
-    return {d_x,           d_route.view({shape[0], shape[1]}),
-            d_w1.to(type), d_w3.to(type),
-            d_w2.to(type), Tensor(),
-            Tensor(),      Tensor()};
+    d_route = d_route.narrow(0, 0, shape[0] * shape[1]).view({shape[0], shape[1]});
+    const Tensor none;
+    return {d_x, d_route, d_w1.to(type), d_w3.to(type), d_w2.to(type), none, none, none};
   }
 };
 
