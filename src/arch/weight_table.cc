@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "arch/layer_plan.h"
+#include "numeric/packed_layout.h"
 
 namespace thimble::arch {
 namespace {
@@ -236,6 +237,26 @@ std::vector<ExpectedTensor> expected_tensors(const Config& config) {
     add_draft_layer(config, stage, table);
   }
   if (config.vision) add_vision(config, *config.vision, table);
+  return out;
+}
+
+bool is_backbone(const ExpectedTensor& tensor) {
+  return tensor.part != WeightPart::kVision && !tensor.name.starts_with("mtp.");
+}
+
+PackedWeightBytes packed_weight_bytes(const Config& config) {
+  PackedWeightBytes out;
+  for (const ExpectedTensor& tensor : expected_tensors(config)) {
+    const bool fp4 = tensor.dtype == DType::kI8;
+    if (!fp4 && tensor.dtype != DType::kF8E4M3) continue;
+    if (!is_backbone(tensor) || tensor.name.ends_with("engram.embed.weight")) continue;
+    const auto format = fp4 ? numeric::PackedFormat::kFp4 : numeric::PackedFormat::kFp8;
+    const uint64_t inputs = tensor.shape[1] * (fp4 ? 2 : 1);
+    const uint64_t packed = numeric::packed_bytes(format, tensor.shape[0], inputs);
+    const bool expert = tensor.part == WeightPart::kExperts;
+    (expert ? out.experts : out.dense) += packed;
+    (expert ? out.experts_source : out.dense_source) += tensor.bytes();
+  }
   return out;
 }
 

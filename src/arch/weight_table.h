@@ -39,6 +39,18 @@ struct ExpectedTensor {
 // In checkpoint order: globals, layers, drafts, vision.
 std::vector<ExpectedTensor> expected_tensors(const Config& config);
 
+// Does text run it? Vision and drafts it does not.
+bool is_backbone(const ExpectedTensor& tensor);
+
+// Bytes of the matrices that a text model may lay out for speed (numeric/packed_layout.h).
+struct PackedWeightBytes {
+  uint64_t dense = 0;         // read by every token
+  uint64_t experts = 0;       // routed ones
+  uint64_t dense_source = 0;  // what the checkpoint has of the same
+  uint64_t experts_source = 0;
+};
+PackedWeightBytes packed_weight_bytes(const Config& config);
+
 struct WeightTotals {
   uint64_t tensors = 0;
   uint64_t bytes = 0;

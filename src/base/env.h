@@ -6,7 +6,8 @@
 
 namespace thimble::base {
 
-// THIMBLE_ISA: force a kernel table by name (scalar, avx2, avx512) instead of the best one.
+// THIMBLE_ISA: force a kernel table by name (scalar, avx2, avx512, avx512vnni) instead of the best
+// one.
 std::optional<std::string> env_isa();
 
 // THIMBLE_LOG: trace, debug, info (default), warn, error or off.

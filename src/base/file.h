@@ -76,6 +76,10 @@ class TempDir {
   Path path_;
 };
 
+// Gives up the pages of a mapped file that lie wholly within `bytes`: they are read again when they
+// are needed.
+void forget_mapped(Bytes bytes);
+
 }  // namespace thimble::base
 
 namespace thimble {

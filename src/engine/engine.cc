@@ -52,6 +52,25 @@ void warn_if_clamped(const planner::StartupPlan& plan, uint64_t asked) {
                   {"limited_by", plan.memory.limited_by}});
 }
 
+Result<planner::StartupPlan> plan_for(const arch::Checkpoint& checkpoint,
+                                      const EngineOptions& options) {
+  const auto layout =
+      arch::make_cache_layout(checkpoint.config(), model::cache_format(options.mode));
+  planner::StartupWishes wishes;
+  wishes.context_tokens = options.context_tokens;
+  wishes.kv_bytes = options.kv_bytes;
+  wishes.snapshot_bytes = options.snapshot_bytes;
+  wishes.step_rows = options.prefill_chunk;
+  wishes.packs = options.mode == model::Mode::kFast;
+  return planner::plan_startup(checkpoint.config(), layout, checkpoint.bytes(), wishes,
+                               base::available_memory());
+}
+
+model::Packing packing_of(const planner::StartupPlan& plan) {
+  if (plan.packed_experts_bytes > 0) return model::Packing::kAll;
+  return plan.packed_dense_bytes > 0 ? model::Packing::kDense : model::Packing::kNone;
+}
+
 // Timed if asked for, and if that does not mean reading weights from disk.
 Result<planner::ReplayCosts> replay_costs_here(const model::Model& model,
                                                const planner::StartupPlan& plan,
@@ -101,13 +120,11 @@ Result<void> Engine::Impl::load(const EngineOptions& options) {
   model::ModelOptions model_options;
   model_options.mode = options.mode;
   model_options.token_map = token_map;
-  model = THIMBLE_TRY(model::Model::create(checkpoint, model_options));
-  const auto layout = arch::make_cache_layout(checkpoint.config(), model->cache_format());
-  const planner::StartupWishes wishes{options.context_tokens, options.kv_bytes,
-                                      options.snapshot_bytes};
-  plan = THIMBLE_TRY(planner::plan_startup(checkpoint.config(), layout, checkpoint.bytes(), wishes,
-                                           base::available_memory()));
+  plan = THIMBLE_TRY(plan_for(checkpoint, options));
   warn_if_clamped(plan, options.context_tokens);
+  model_options.packing = packing_of(plan);
+  model = THIMBLE_TRY(model::Model::create(checkpoint, model_options));
+  CHECK_EQ(model->packed_bytes(), plan.packed_bytes());
   plan.replay = THIMBLE_TRY(replay_costs_here(*model, plan, options));
   ModelRunnerOptions running;
   running.threads = options.threads;

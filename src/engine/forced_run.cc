@@ -16,7 +16,7 @@ constexpr uint64_t kSnapshotBytes = 1ULL << 30;
 cache::CacheIdentity identity_of(const model::Model& model) {
   cache::CacheIdentity identity;
   identity.format = model.cache_format();
-  identity.numerics_version = model::kNumericsVersion;
+  identity.numerics_version = model.numerics_version();
   return identity;
 }
 

@@ -84,7 +84,7 @@ cache::CacheIdentity ModelRunner::identity(const std::string& salt) const {
   return {.salt = salt,
           .model = options_.fingerprint,
           .format = model_.cache_format(),
-          .numerics_version = model::kNumericsVersion};
+          .numerics_version = model_.numerics_version()};
 }
 
 // The best route whose blocks can be had. What a match found stays pinned while it lives, copies of

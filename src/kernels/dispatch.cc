@@ -10,11 +10,11 @@ namespace thimble::kernels {
 namespace {
 
 struct Runnable {
-  std::array<const Table*, 3> tables{};
+  std::array<const Table*, 4> tables{};
   size_t count = 0;
 
   Runnable() {
-    for (const Table* table : {avx512_table(), avx2_table(), scalar_table()}) {
+    for (const Table* table : {avx512_vnni_table(), avx512_table(), avx2_table(), scalar_table()}) {
       if (table != nullptr) tables[count++] = table;
     }
   }

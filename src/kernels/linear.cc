@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "kernels/internal/linear_jobs.h"
 #include "kernels/internal/parallel.h"
 #include "kernels/internal/table_entries.h"
 #include "kernels/ops.h"
@@ -16,21 +17,26 @@ constexpr uint64_t kRunStep = 32;  // outputs: the rows that share FP8 scales
 
 // The tasks of one product: blocks of x rows, each against runs of outputs.
 struct Cut {
-  uint64_t row_blocks;
-  uint64_t output_runs;
-  uint32_t outputs;  // in a run, a multiple of kRunStep
+  uint64_t rows = 0;  // of x in a task, at most
+  uint64_t row_blocks = 0;
+  uint64_t output_runs = 0;
+  uint32_t outputs = 0;  // in a run, a multiple of kRunStep
 
   uint64_t tasks() const { return row_blocks * output_runs; }
 };
 
 Cut cut_product(const LinearJob& job) {
-  const uint64_t rows = std::min<uint64_t>(job.x.rows, kLinearRows);
+  Cut cut;
+  cut.rows = internal::is_fast(job.weight) ? internal::kFastRows : kLinearRows;
+  const uint64_t rows = std::min(job.x.rows, cut.rows);
   const uint64_t per_output = std::max<uint64_t>(1, rows * job.weight.cols);
   const uint64_t wanted = divide_up(internal::kTaskWork, per_output * kRunStep);
   const uint64_t all = divide_up(job.weight.rows, kRunStep);
   const uint64_t tiles = std::max<uint64_t>(1, std::min(wanted, all));
-  return {divide_up(job.x.rows, kLinearRows), divide_up(all, tiles),
-          static_cast<uint32_t>(tiles * kRunStep)};
+  cut.row_blocks = divide_up(job.x.rows, cut.rows);
+  cut.output_runs = divide_up(all, tiles);
+  cut.outputs = static_cast<uint32_t>(tiles * kRunStep);
+  return cut;
 }
 
 void check_job(const LinearJob& job) {
@@ -43,13 +49,24 @@ void check_job(const LinearJob& job) {
   CHECK_GE(job.weight.cols, 1u);
 }
 
-void run_task(const Table& table, const LinearJob& job, const Cut& cut, uint64_t task,
-              float* scratch) {
-  const uint64_t first = task / cut.output_runs * kLinearRows;
-  const uint64_t rows = std::min<uint64_t>(kLinearRows, job.x.rows - first);
+void run_task(const Table& table, const LinearJob& job, const internal::FastInputs& inputs,
+              const Cut& cut, uint64_t task, std::byte* scratch) {
+  const uint64_t first = task / cut.output_runs * cut.rows;
+  const uint64_t rows = std::min(cut.rows, job.x.rows - first);
   const uint32_t begin = static_cast<uint32_t>(task % cut.output_runs) * cut.outputs;
   const uint32_t end = std::min(job.weight.rows, begin + cut.outputs);
-  table.linear(job.weight, begin, end, job.x.slice(first, rows), job.y.slice(first, rows), scratch);
+  const Rows<float> y = job.y.slice(first, rows);
+  if (internal::is_fast(job.weight)) {
+    internal::run_fast(table, job.weight, begin, end, inputs.slice(first, rows), y, scratch);
+  } else {
+    table.linear(job.weight, begin, end, job.x.slice(first, rows), y,
+                 reinterpret_cast<float*>(scratch));
+  }
+}
+
+uint64_t scratch_bytes(const LinearJob& job) {
+  return internal::is_fast(job.weight) ? internal::fast_scratch_bytes(job.weight)
+                                       : kLinearScratch * sizeof(float);
 }
 
 }  // namespace
@@ -59,17 +76,22 @@ void linear_batch(std::span<const LinearJob> jobs, Context context) {
   const Workspace::Mark mark(context.workspace);
   internal::TaskMap map(context.workspace, jobs.size());
   uint64_t work = 0;
+  uint64_t scratch_each = 64;
   for (const LinearJob& job : jobs) {
     check_job(job);
     map.add(cut_product(job).tasks());
     work += job.x.rows * job.weight.rows * job.weight.cols;
+    scratch_each = std::max(scratch_each, scratch_bytes(job));
   }
-  const std::span<float> scratch =
-      context.workspace.take<float>(context.pool.size() * kLinearScratch);
+  scratch_each = divide_up(scratch_each, 64) * 64;
+  const std::span<internal::FastInputs> inputs = internal::prepare_inputs(table, jobs, context);
+  const std::span<std::byte> scratch =
+      context.workspace.take<std::byte>(context.pool.size() * scratch_each);
   internal::run_tasks(context, map.count(), work, [&](uint64_t index, uint32_t worker) {
     const auto place = map.find(index);
     const LinearJob& job = jobs[place.item];
-    run_task(table, job, cut_product(job), place.task, &scratch[worker * kLinearScratch]);
+    run_task(table, job, inputs[place.item], cut_product(job), place.task,
+             &scratch[worker * scratch_each]);
   });
 }
 

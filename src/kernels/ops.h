@@ -36,6 +36,14 @@ struct Context {
 
 // y[i][o] = sum_k x[i][k] * W[o][k], W decoded exactly. x: [n, cols], y: [n, rows].
 // Error: (min(cols, 512) / 16 + cols / 512 + 5) u times sum_k |x W|.
+// Where the weight asks for Arithmetic::kFast and is FP4 or FP8, groups of 32 inputs g replace the
+// lanes: y = sum over g, in order, by fma, of scale_g * dot_g.
+//  - FP4: x is rounded to int8 in the group, q = round(x * 127 / amax), and dot_g is exact in
+//  int32.
+//    Error: sum_g amax_g / 254 * sum_k |W|, and (cols / 32 + 36) u times sum_k |x W|. Groups below
+//    1e-30 count as zero; one that holds no number makes its row's outputs NaN.
+//  - FP8: dot_g is one chain of fma in input order. Error: (cols / 32 + 36) u times sum_k |x W|.
+//    A NaN code makes its group of 32 inputs NaN for the 16 outputs of its block.
 void linear(const WeightView& weight, Rows<const float> x, Rows<float> y, Context context);
 
 // Several products that share no rows, run as one parallel job (the experts of a layer).

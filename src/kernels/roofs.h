@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "base/bytes.h"
 #include "base/result.h"
 #include "base/thread_pool.h"
 
@@ -24,5 +25,8 @@ struct Roofs {
 // Of the instruction set that kernels() has chosen. kResourceExhausted without memory for the
 // buffer of `buffer_bytes`.
 Result<Roofs> measure_roofs(base::ThreadPool& pool, uint64_t buffer_bytes = 512ULL << 20);
+
+// How fast these bytes can be read, in 1e9 bytes a second.
+double read_gbps(base::ThreadPool& pool, Bytes bytes);
 
 }  // namespace thimble::kernels

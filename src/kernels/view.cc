@@ -1,6 +1,7 @@
 #include "kernels/view.h"
 
 #include "base/check.h"
+#include "kernels/packed.h"
 
 namespace thimble::kernels {
 
@@ -24,6 +25,11 @@ WeightView WeightView::outputs(uint32_t begin, uint32_t count) const {
       view.codes += uint64_t{begin} * (cols / 2);
       view.scales += uint64_t{begin} * (cols / 32);
       break;
+  }
+  if (packed != nullptr && begin % kPackOutputs == 0) {
+    view.packed = packed + begin / kPackOutputs * pack_block_bytes(format, cols);
+  } else {
+    view.packed = nullptr;
   }
   return view;
 }

@@ -33,6 +33,10 @@ enum class WeightFormat : uint8_t {
   kFp4Group32,  // E2M1 codes, even column in the low nibble; E8M0 scales [rows, cols/32]
 };
 
+// How a product is computed. kFast: FP4 weights meet activations rounded to int8 in groups of 32,
+// FP8 weights meet float32 ones in another order; the other formats know no difference.
+enum class Arithmetic : uint8_t { kExact, kFast };
+
 // A weight matrix as the checkpoint stores it: [rows = outputs, cols = inputs]. Any alignment.
 struct WeightView {
   WeightFormat format = WeightFormat::kF32;
@@ -41,6 +45,10 @@ struct WeightView {
   uint32_t rows = 0;
   uint32_t cols = 0;
   uint32_t block_row = 0;  // row 0's place in its 32-row block: a slice may begin inside one
+  Arithmetic arithmetic = Arithmetic::kExact;
+  // The same weights as kernels/packed.h lays them, or null: then kFast packs them as it goes, to
+  // the same bits.
+  const std::byte* packed = nullptr;
 
   // Outputs [begin, begin + count).
   WeightView outputs(uint32_t begin, uint32_t count) const;

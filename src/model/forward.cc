@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "model/engram.h"
 #include "model/internal/engram_step.h"
+#include "model/internal/packed_weights.h"
 #include "model/internal/step.h"
 #include "model/internal/weights.h"
 #include "model/rope.h"
@@ -17,6 +18,7 @@ struct Model::Impl {
   ModelOptions options;
   arch::LayerPlan plan;
   ModelWeights weights;
+  PackedWeights packed;
   RopeFrequencies frequencies;
   std::optional<EngramHasher> hasher;
 };
@@ -192,9 +194,14 @@ Result<std::unique_ptr<Model>> Model::create(const arch::Checkpoint& checkpoint,
                                              const ModelOptions& options) {
   arch::LayerPlan plan = arch::make_layer_plan(checkpoint.config());
   ModelWeights weights = resolve_weights(checkpoint, plan);
-  auto impl =
-      std::make_unique<Impl>(Impl{checkpoint.config(), options, std::move(plan), std::move(weights),
-                                  make_rope_frequencies(checkpoint.config()), std::nullopt});
+  PackedWeights packed;
+  if (options.mode == Mode::kFast) {
+    base::ThreadPool pool;
+    packed = THIMBLE_TRY(PackedWeights::create(weights, options.packing, pool));
+  }
+  auto impl = std::make_unique<Impl>(
+      Impl{checkpoint.config(), options, std::move(plan), std::move(weights), std::move(packed),
+           make_rope_frequencies(checkpoint.config()), std::nullopt});
   if (!checkpoint.config().engram.layer_ids.empty()) {
     impl->hasher = THIMBLE_TRY(EngramHasher::create(checkpoint.config(), options.token_map));
   }
@@ -205,10 +212,19 @@ Result<std::unique_ptr<Model>> Model::create(const arch::Checkpoint& checkpoint,
 const arch::Config& Model::config() const { return impl_->config; }
 const arch::LayerPlan& Model::plan() const { return impl_->plan; }
 
-arch::CacheFormat Model::cache_format() const {
-  return impl_->options.mode == Mode::kNokvq ? arch::CacheFormat::kFloat
-                                             : arch::CacheFormat::kPacked;
+arch::CacheFormat cache_format(Mode mode) {
+  return mode == Mode::kNokvq ? arch::CacheFormat::kFloat : arch::CacheFormat::kPacked;
 }
+
+arch::CacheFormat Model::cache_format() const { return model::cache_format(impl_->options.mode); }
+
+uint32_t Model::numerics_version() const {
+  constexpr uint32_t kExactVersion = 1;
+  constexpr uint32_t kFastVersion = 2;
+  return impl_->options.mode == Mode::kFast ? kFastVersion : kExactVersion;
+}
+
+uint64_t Model::packed_bytes() const { return impl_->packed.bytes(); }
 
 SequenceState Model::sequence_at(std::span<const int32_t> ids) const {
   SequenceState state;

@@ -21,22 +21,29 @@
 
 namespace thimble::model {
 
-// Cached rows of one version are never mixed with another's. Raise it with every change that may
-// move a bit of them: an order of arithmetic, a rounding rule.
-inline constexpr uint32_t kNumericsVersion = 1;
-
 enum class Mode {
   kExact,  // stored formats decoded exactly, caches quantised
   kNokvq,  // as exact, caches in float32
-  kFast,   // what serves: today the same arithmetic as exact (docs/numerics.md)
+  kFast,   // what serves: as exact, but for products with FP4 and FP8 weights (docs/numerics.md)
 };
+
+arch::CacheFormat cache_format(Mode mode);  // of the rows that a model of that mode caches
 
 // Which index keys a ratio-2 source scores on a one-token step that leaves its group open: its own,
 // or (as the published reference does) those of whichever owner published last. Backbone spec 6.7.
 enum class IndexKeys { kOwn, kStale };
 
+// Which weights the fast mode lays out anew in memory beforehand; the others it lays out as it
+// goes, to the same bits.
+enum class Packing {
+  kNone,
+  kDense,  // those that every token reads
+  kAll,    // and the routed experts
+};
+
 struct ModelOptions {
   Mode mode = Mode::kFast;
+  Packing packing = Packing::kAll;  // read in the fast mode only
   IndexKeys index_keys = IndexKeys::kOwn;
   std::span<const int32_t> token_map;  // [vocab_size]; needed when the model has Engram; copied
 };
@@ -65,6 +72,10 @@ class Model {
   const arch::Config& config() const;
   const arch::LayerPlan& plan() const;
   arch::CacheFormat cache_format() const;  // of the rows forward() expects
+  // Cached rows of one version are never mixed with another's. Every change that may move a bit of
+  // them has a number of its own: a mode, an order of arithmetic, a rounding rule.
+  uint32_t numerics_version() const;
+  uint64_t packed_bytes() const;  // memory of its own that weights take
   SequenceState new_sequence() const { return sequence_at({}); }
   // A sequence that will go on after `ids`, with no window key and no open group at hand.
   SequenceState sequence_at(std::span<const int32_t> ids) const;

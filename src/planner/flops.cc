@@ -143,7 +143,7 @@ double sum_visible(uint64_t begin, uint64_t end, uint32_t ratio, uint64_t cap) {
 FlopsModel::FlopsModel(const arch::Config& config)
     : config_(config), plan_(arch::make_layer_plan(config)), layers_(config.num_hidden_layers) {
   for (const arch::ExpectedTensor& tensor : arch::expected_tensors(config)) {
-    if (!is_backbone(tensor)) continue;
+    if (!arch::is_backbone(tensor)) continue;
     const Place place = place_of(tensor.name);
     if (!is_matrix(place, tensor)) continue;
     if (!place.layer) {
@@ -224,7 +224,7 @@ ActivatedParameters activated_parameters(const arch::Config& config) {
   const arch::LayerPlan plan = arch::make_layer_plan(config);
   ActivatedParameters out;
   for (const arch::ExpectedTensor& tensor : arch::expected_tensors(config)) {
-    if (!is_backbone(tensor) || tensor.optional) continue;
+    if (!arch::is_backbone(tensor) || tensor.optional) continue;
     const Place place = place_of(tensor.name);
     auto parameters = static_cast<double>(tensor.parameters());
     if (!place.layer) {

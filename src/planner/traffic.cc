@@ -53,10 +53,6 @@ double Traffic::routed_bytes() const {
   return found == weights.end() ? 0 : found->bytes;
 }
 
-bool is_backbone(const arch::ExpectedTensor& tensor) {
-  return tensor.part != arch::WeightPart::kVision && !tensor.name.starts_with("mtp.");
-}
-
 double row_share(const arch::Config& config, const arch::ExpectedTensor& tensor) {
   const auto rows = static_cast<double>(tensor.shape[0]);
   if (tensor.part == arch::WeightPart::kExperts) {
@@ -69,7 +65,7 @@ double row_share(const arch::Config& config, const arch::ExpectedTensor& tensor)
 std::vector<TrafficLine> weight_traffic(const arch::Config& config) {
   std::vector<TrafficLine> lines;
   for (const arch::ExpectedTensor& tensor : arch::expected_tensors(config)) {
-    if (!is_backbone(tensor) || tensor.optional) continue;
+    if (!arch::is_backbone(tensor) || tensor.optional) continue;
     add(lines, line_of(tensor), static_cast<double>(tensor.bytes()) * row_share(config, tensor));
   }
   return lines;
@@ -102,7 +98,7 @@ WeightGroups group_weights(const arch::Config& config) {
   WeightGroups groups;
   for (const arch::ExpectedTensor& tensor : arch::expected_tensors(config)) {
     if (tensor.optional) continue;
-    if (!is_backbone(tensor)) {
+    if (!arch::is_backbone(tensor)) {
       groups.others += tensor.bytes();
     } else if (tensor.part == arch::WeightPart::kExperts) {
       groups.experts += tensor.bytes();

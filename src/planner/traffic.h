@@ -34,8 +34,6 @@ Traffic decode_traffic(const arch::Config& config, uint64_t position);
 std::vector<TrafficLine> weight_traffic(const arch::Config& config);
 std::vector<TrafficLine> cache_traffic(const arch::Config& config, uint64_t position);
 
-// Does text run it? Vision and drafts it does not.
-bool is_backbone(const arch::ExpectedTensor& tensor);
 // How much of a backbone tensor one row reads: the experts it is sent to, the rows it looks up.
 double row_share(const arch::Config& config, const arch::ExpectedTensor& tensor);
 

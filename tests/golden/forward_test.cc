@@ -94,6 +94,21 @@ TEST_P(Forward, DecodeMatchesTheGoldens) {
   EXPECT_GE(distance(after_prefill(stale), after_prefill(own)).rms, 0.1);
 }
 
+// The fast mode rounds activations of FP4 products only, to int8; that moves logits less than the
+// published activation quantisation does, which rounds those of FP8 products too.
+TEST_P(Forward, FastStaysWithinItsBound) {
+  const auto exact_file = golden_.vectors("exact");
+  const auto actq_file = golden_.vectors("actq");
+  const auto exact = view(exact_file, "logits").as<float>();
+  const double allowed = distance(view(actq_file, "logits").as<float>(), exact).rms;
+  const auto model = make(Mode::kFast);
+  const Distance fast = distance(run(*model, {golden_.total}), exact);
+  EXPECT_LE(fast.rms, 1.5 * allowed) << "actq moves logits by rms " << allowed;
+  EXPECT_GT(fast.rms, 0);
+  RecordProperty("fast_rms", std::to_string(fast.rms));
+  RecordProperty("actq_rms", std::to_string(allowed));
+}
+
 bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }

@@ -6,8 +6,9 @@ Command bench_command() {
   return {.name = "bench",
           .summary = "Measure this machine",
           .details = "Figures of one run are set against each other; those of two runs are not.",
-          .examples = {{"thimble bench roofs", "what the machine can do at most"}},
-          .subcommands = {bench_roofs_command()}};
+          .examples = {{"thimble bench roofs", "what the machine can do at most"},
+                       {"thimble bench kernels", "what our operations reach of it"}},
+          .subcommands = {bench_roofs_command(), bench_kernels_command()}};
 }
 
 }  // namespace thimble::app

@@ -6,5 +6,6 @@
 namespace thimble::app {
 
 Command bench_roofs_command();
+Command bench_kernels_command();
 
 }  // namespace thimble::app

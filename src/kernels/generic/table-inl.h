@@ -1,19 +1,24 @@
-// The function table of one vector type.
+// The function table of one vector type and its integer half.
 #pragma once
 
 #include "kernels/generic/attend-inl.h"
 #include "kernels/generic/decode-inl.h"
 #include "kernels/generic/index-inl.h"
 #include "kernels/generic/linear-inl.h"
+#include "kernels/generic/packed-inl.h"
 #include "kernels/generic/rows-inl.h"
 #include "kernels/internal/table_entries.h"
 
 namespace thimble::kernels::generic {
 
-template <class V>
+template <class V, class I>
 inline constexpr Table kTableOf = {
-    .name = V::kName,
+    .name = I::kName,
     .linear = linear<V>,
+    .quantize_row = quantize_row<V>,
+    .packed_fp4 = packed_fp4<V, I>,
+    .packed_fp8 = packed_fp8<V>,
+    .tile_rows = tile_rows<V>,
     .decode_weight = decode_weight<V>,
     .decode_row = decode_row<V>,
     .decode_tile = decode_tile<V>,

@@ -49,12 +49,52 @@ struct ScoreTile {
   uint32_t dims = 0;
 };
 
+// Rows of activations as int8, in groups of 32 that share a scale.
+struct Int8Rows {
+  const int8_t* codes = nullptr;       // [rows, cols], -127 to 127
+  const float* half_scales = nullptr;  // [rows, groups]: half the value of one code
+  const int32_t* offsets = nullptr;    // [rows, groups]: -12 times the sum of the group's codes
+  uint64_t rows = 0;
+  uint32_t cols = 0;
+
+  uint32_t groups() const { return cols / 32; }
+  Int8Rows slice(uint64_t begin, uint64_t count) const {
+    return {codes + begin * cols, half_scales + begin * groups(), offsets + begin * groups(), count,
+            cols};
+  }
+};
+
+// Rows of activations side by side in tiles of a table's own size, [cols, rows of the tile] each,
+// as tile_rows lays them; one row is itself.
+struct FloatTiles {
+  const float* data = nullptr;
+  uint64_t rows = 0;
+  uint32_t cols = 0;
+};
+
+// Bytes of scratch that packed_fp4 and packed_fp8 need.
+constexpr uint64_t packed_scratch_bytes(uint32_t cols, uint64_t rows) {
+  const uint64_t expanded = uint64_t{cols} * 16;                          // FP4 codes of a block
+  const uint64_t decoded = uint64_t{512} * 16 * 4 + (rows + 4) * 16 * 4;  // FP8 codes, and sums
+  return expanded > decoded ? expanded : decoded;
+}
+
 struct Table {
   const char* name;
 
   // y[i][o] for outputs o in [begin, end). x: at most kLinearRows rows.
   void (*linear)(const WeightView& weight, uint32_t begin, uint32_t end, Rows<const float> x,
                  Rows<float> y, float* scratch);
+  // One row of activations to int8: codes [cols], half_scales and offsets [cols / 32].
+  void (*quantize_row)(const float* x, uint32_t cols, int8_t* codes, float* half_scales,
+                       int32_t* offsets);
+  // `count` packed blocks (kernels/packed.h) against all rows of x: y[i][o] for o in [0, outputs).
+  void (*packed_fp4)(const std::byte* blocks, uint64_t count, uint32_t outputs, const Int8Rows& x,
+                     Rows<float> y, std::byte* scratch);
+  void (*packed_fp8)(const std::byte* blocks, uint64_t count, uint32_t outputs, const FloatTiles& x,
+                     Rows<float> y, std::byte* scratch);
+  // out: [rows, cols], for FloatTiles.
+  void (*tile_rows)(Rows<const float> x, float* out);
   // Columns [begin, end) of one row; begin a multiple of 32.
   void (*decode_weight)(const WeightView& weight, uint32_t row, uint32_t begin, uint32_t end,
                         float* out);
@@ -93,5 +133,6 @@ struct Table {
 const Table* scalar_table();
 const Table* avx2_table();
 const Table* avx512_table();
+const Table* avx512_vnni_table();
 
 }  // namespace thimble::kernels

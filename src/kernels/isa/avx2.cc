@@ -11,9 +11,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 #include <utility>
 
 #include "kernels/isa/simd_avx2.h"
+#include "kernels/packed.h"
 #include "numeric/e8m0.h"
 #include "numeric/fp8_e4m3.h"
 
@@ -23,6 +25,8 @@
 #pragma GCC push_options
 #pragma GCC target("avx2,fma,f16c")
 #endif
+
+#include "kernels/isa/int_avx2.h"
 
 #include "kernels/generic/table-inl.h"
 
@@ -36,7 +40,7 @@ namespace thimble::kernels {
 
 const Table* avx2_table() {
   const bool runs = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  return runs ? &generic::kTableOf<avx2::Vec> : nullptr;
+  return runs ? &generic::kTableOf<avx2::Vec, avx2::Int> : nullptr;
 }
 
 }  // namespace thimble::kernels

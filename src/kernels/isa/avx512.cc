@@ -11,9 +11,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 #include <utility>
 
 #include "kernels/isa/simd_avx512.h"
+#include "kernels/packed.h"
 #include "numeric/e8m0.h"
 #include "numeric/fp8_e4m3.h"
 
@@ -25,6 +27,8 @@
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")
 #endif
+
+#include "kernels/isa/int_avx512.h"
 
 #include "kernels/generic/table-inl.h"
 
@@ -39,7 +43,7 @@ namespace thimble::kernels {
 const Table* avx512_table() {
   const bool runs = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                     __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-  return runs ? &generic::kTableOf<avx512::Vec> : nullptr;
+  return runs ? &generic::kTableOf<avx512::Vec, avx512::Int> : nullptr;
 }
 
 }  // namespace thimble::kernels

@@ -1,6 +1,9 @@
 // The table in plain C++: runs everywhere and defines what the others compute.
+#include "kernels/isa/int_scalar.h"
 #include "kernels/isa/simd_scalar.h"
 
+#include <cstring>
+#include <type_traits>
 #include <utility>
 
 #include "kernels/generic/table-inl.h"
@@ -8,6 +11,6 @@
 
 namespace thimble::kernels {
 
-const Table* scalar_table() { return &generic::kTableOf<scalar::Vec>; }
+const Table* scalar_table() { return &generic::kTableOf<scalar::Vec, scalar::Int>; }
 
 }  // namespace thimble::kernels

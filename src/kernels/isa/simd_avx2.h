@@ -21,10 +21,10 @@
 namespace thimble::kernels::avx2 {
 
 struct Vec {
-  static constexpr const char* kName = "avx2";
   static constexpr uint32_t kTileRows = 3;
   static constexpr uint32_t kTileOutputs = 2;
   static constexpr uint32_t kIndexHeads = 4;
+  static constexpr uint32_t kPackedRows = 6;
 
   __m256 lo;
   __m256 hi;
@@ -61,6 +61,13 @@ struct Vec {
     std::byte part[32] = {};
     std::memcpy(part, p, 2 * n);
     return load_bf16(part);
+  }
+  [[gnu::always_inline]] static inline Vec load_e4m3_small(const std::byte* p) {
+    // Sign-extended and shifted, a code is a half float 2^8 too small: exponent bias 15 against 7.
+    const __m256i wide = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+    const __m256i half = _mm256_and_si256(_mm256_slli_epi16(wide, 7), _mm256_set1_epi16(-0x4001));
+    return {_mm256_cvtph_ps(_mm256_castsi256_si128(half)),
+            _mm256_cvtph_ps(_mm256_extracti128_si256(half, 1))};
   }
   [[gnu::always_inline]] static inline Vec load_e4m3(const std::byte* p) {
     // Sign-extended and shifted, a code is a half float 2^8 too small: exponent bias 15 against 7.

@@ -32,10 +32,10 @@
 namespace thimble::kernels::avx512 {
 
 struct Vec {
-  static constexpr const char* kName = "avx512";
   static constexpr uint32_t kTileRows = 4;
   static constexpr uint32_t kTileOutputs = 4;
   static constexpr uint32_t kIndexHeads = 8;
+  static constexpr uint32_t kPackedRows = 12;
 
   __m512 v;
 
@@ -62,6 +62,13 @@ struct Vec {
   }
   [[gnu::always_inline]] static inline Vec load_bf16(const std::byte* p, uint32_t n) {
     return widen_bf16(_mm256_maskz_loadu_epi16(first(n), p));
+  }
+  [[gnu::always_inline]] static inline Vec load_e4m3_small(const std::byte* p) {
+    // Sign-extended and shifted, a code is a half float 2^8 too small: exponent bias 15 against 7.
+    const __m256i wide =
+        _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i_u*>(p)));
+    const __m256i half = _mm256_and_si256(_mm256_slli_epi16(wide, 7), _mm256_set1_epi16(-0x4001));
+    return {_mm512_cvtph_ps(half)};
   }
   [[gnu::always_inline]] static inline Vec load_e4m3(const std::byte* p) {
     // Sign-extended and shifted, a code is a half float 2^8 too small: exponent bias 15 against 7.

@@ -21,10 +21,10 @@ namespace thimble::kernels::scalar {
 
 struct Vec {
   // Register tiles: rows of x by outputs, and index heads at a time.
-  static constexpr const char* kName = "scalar";
   static constexpr uint32_t kTileRows = 2;
   static constexpr uint32_t kTileOutputs = 2;
   static constexpr uint32_t kIndexHeads = 4;
+  static constexpr uint32_t kPackedRows = 2;
 
   float lane[16];
 
@@ -51,6 +51,17 @@ struct Vec {
       uint16_t bits;
       std::memcpy(&bits, p + 2 * i, 2);
       r.lane[i] = numeric::bf16_to_float(bits);
+    }
+    return r;
+  }
+  // 16 codes, one a byte, each 2^-8 times its value; a NaN code gives 480 / 256.
+  static Vec load_e4m3_small(const std::byte* p) {
+    Vec r;
+    for (int i = 0; i < 16; ++i) {
+      const auto code = static_cast<uint8_t>(p[i]);
+      const float sign = code < 128 ? 1.0F : -1.0F;
+      const bool nan = (code & 0x7F) == 0x7F;
+      r.lane[i] = (nan ? sign * 480.0F : numeric::e4m3_to_float(code)) / 256.0F;
     }
     return r;
   }

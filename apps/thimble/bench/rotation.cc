@@ -1,0 +1,112 @@
+#include "apps/thimble/bench/rotation.h"
+
+#include <sys/mman.h>
+
+#include <cmath>
+
+#include "base/bytes.h"
+#include "base/random.h"
+#include "kernels/packed.h"
+#include "kernels/roofs.h"
+
+namespace thimble::app {
+namespace {
+
+using kernels::WeightFormat;
+
+constexpr uint64_t kRotatedBytes = 288ULL << 20;
+
+uint64_t code_bytes(WeightFormat format, uint64_t values) {
+  switch (format) {
+    case WeightFormat::kF32:
+      return values * 4;
+    case WeightFormat::kBF16:
+      return values * 2;
+    case WeightFormat::kFp8Block32:
+      return values;
+    case WeightFormat::kFp4Group32:
+      return values / 2;
+  }
+  return 0;
+}
+
+uint64_t scale_bytes(WeightFormat format, uint64_t outputs, uint64_t inputs) {
+  if (format == WeightFormat::kFp8Block32) return base::div_ceil(outputs, 32) * (inputs / 32);
+  if (format == WeightFormat::kFp4Group32) return outputs * (inputs / 32);
+  return 0;
+}
+
+// Any bytes that are numbers in every format, and scales near one.
+void fill(std::byte* at, uint64_t codes, uint64_t scales) {
+  base::SplitMix64 random(1);
+  for (uint64_t i = 0; i < codes; ++i) at[i] = static_cast<std::byte>(random.below(0x40));
+  for (uint64_t i = 0; i < scales; ++i) at[codes + i] = static_cast<std::byte>(118 + i % 4);
+}
+
+}  // namespace
+
+Result<Rotation> Rotation::create(WeightFormat format, uint32_t outputs, uint32_t inputs,
+                                  bool packed) {
+  kernels::WeightView view{format, nullptr, nullptr, outputs, inputs};
+  view.arithmetic = kernels::Arithmetic::kFast;
+  const uint64_t codes = code_bytes(format, uint64_t{outputs} * inputs);
+  const uint64_t scales = scale_bytes(format, outputs, inputs);
+  const uint64_t each =
+      base::div_ceil(packed ? kernels::packed_bytes(view) : codes + scales, 4096) * 4096;
+  const uint64_t count = base::div_ceil(kRotatedBytes, each);
+  Rotation out;
+  out.memory_bytes_ = count * each;
+  void* const at = ::mmap(nullptr, out.memory_bytes_, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (at == MAP_FAILED) {
+    return base::fail(ErrorCode::kResourceExhausted, "no memory for {} bytes of weights",
+                      base::with_commas(out.memory_bytes_));
+  }
+  ::madvise(at, out.memory_bytes_, MADV_HUGEPAGE);
+  out.memory_ = static_cast<std::byte*>(at);
+  out.bytes_each_ = static_cast<double>(codes + scales);
+  std::vector<std::byte> plain(codes + scales);
+  fill(plain.data(), codes, scales);
+  for (uint64_t i = 0; i < count; ++i) {
+    std::byte* const mine = out.memory_ + i * each;
+    kernels::WeightView one = view;
+    if (packed) {
+      one.codes = plain.data();
+      one.scales = plain.data() + codes;
+      kernels::pack_weight(one, 0, kernels::pack_blocks(outputs), mine);
+      one.packed = mine;
+      one.codes = one.scales = nullptr;  // nobody reads them
+    } else {
+      std::copy(plain.begin(), plain.end(), mine);
+      one.codes = mine;
+      one.scales = scales == 0 ? nullptr : mine + codes;
+    }
+    out.views_.push_back(one);
+  }
+  return out;
+}
+
+Rotation::Rotation(Rotation&& other) noexcept
+    : memory_(other.memory_),
+      memory_bytes_(other.memory_bytes_),
+      bytes_each_(other.bytes_each_),
+      views_(std::move(other.views_)) {
+  other.memory_ = nullptr;
+}
+
+Rotation::~Rotation() {
+  if (memory_ != nullptr) ::munmap(memory_, memory_bytes_);
+}
+
+double Rotation::read_gbps(base::ThreadPool& pool) const {
+  return kernels::read_gbps(pool, {memory_, memory_bytes_});
+}
+
+std::vector<float> random_activations(uint64_t count) {
+  base::SplitMix64 random(2);
+  std::vector<float> x(count);
+  for (float& value : x) value = static_cast<float>(random.uniform() - 0.5);
+  return x;
+}
+
+}  // namespace thimble::app

@@ -1,0 +1,39 @@
+// Equal random weight matrices, together larger than every cache: a benchmark takes them in turn.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/result.h"
+#include "base/thread_pool.h"
+#include "kernels/view.h"
+
+namespace thimble::app {
+
+class Rotation {
+ public:
+  // At least 256 MB of them, in huge pages where there are some. `packed`: laid out for speed.
+  static Result<Rotation> create(kernels::WeightFormat format, uint32_t outputs, uint32_t inputs,
+                                 bool packed);
+  Rotation(Rotation&&) noexcept;
+  Rotation& operator=(Rotation&&) = delete;
+  ~Rotation();
+
+  kernels::WeightView view(size_t turn) const { return views_[turn % views_.size()]; }
+  double bytes_each() const { return bytes_each_; }
+  // The rate at which the same bytes can be read at all.
+  double read_gbps(base::ThreadPool& pool) const;
+
+ private:
+  Rotation() = default;
+
+  std::byte* memory_ = nullptr;
+  uint64_t memory_bytes_ = 0;
+  double bytes_each_ = 0;  // codes and scales as the checkpoint has them
+  std::vector<kernels::WeightView> views_;
+};
+
+std::vector<float> random_activations(uint64_t count);
+
+}  // namespace thimble::app

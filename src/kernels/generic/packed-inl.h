@@ -1,0 +1,339 @@
+// Products with packed weights (kernels/packed.h): 16 outputs to a vector, one chain over the
+// groups of 32 inputs for every (row, output).
+//
+// FP4: within a group the dot of int8 activations and doubled codes is exact in int32; groups are
+// scaled and added in order. FP8: within a group one chain of fused multiply-adds in input order,
+// from zero; groups as before. So the order is the same for one row and for many, whatever the
+// tiles. `I` is the integer half of an instruction set (isa/int_*.h).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "kernels/internal/table_entries.h"
+#include "kernels/packed.h"
+#include "numeric/e8m0.h"
+
+namespace thimble::kernels::generic {
+
+// --- Activations to int8: x / (amax / 127), to the nearest, halves to even.
+
+inline constexpr float kInt8Max = 127;
+inline constexpr float kAmaxMin = 1e-30F;  // groups smaller than that are zero
+// 1.5 * 2^23: adding it leaves the nearest integer in a float's last bits.
+inline constexpr float kRoundingShift = 12582912.0F;
+
+template <class V>
+[[gnu::always_inline]] inline float group_amax(const V& lo, const V& hi) {
+  const V a = abs(lo);
+  float lanes[16];
+  keep_nan(a, max(a, abs(hi))).store(lanes);
+  float amax = 0;
+  for (const float lane : lanes) {
+    if (!(lane <= amax)) amax = lane;  // a NaN stays
+    if (amax != amax) break;
+  }
+  return amax;
+}
+
+template <class V>
+[[gnu::always_inline]] inline int32_t store_codes(const V& x, const V& inverse, int8_t* codes) {
+  float lanes[16];
+  (x * inverse + V::set(kRoundingShift)).store(lanes);
+  int32_t sum_of_codes = 0;
+  for (int i = 0; i < 16; ++i) {
+    int32_t bits;
+    std::memcpy(&bits, &lanes[i], sizeof(bits));
+    codes[i] = static_cast<int8_t>(bits & 0xFF);
+    sum_of_codes += codes[i];
+  }
+  return sum_of_codes;
+}
+
+template <class V>
+void quantize_row(const float* x, uint32_t cols, int8_t* codes, float* half_scales,
+                  int32_t* offsets) {
+  constexpr float kFloatMax = 3.4028234e38F;
+  for (uint32_t g = 0; g < cols / kPackInputs; ++g, x += kPackInputs, codes += kPackInputs) {
+    const V lo = V::load(x);
+    const V hi = V::load(x + 16);
+    const float amax = group_amax(lo, hi);
+    if (amax >= kAmaxMin && amax <= kFloatMax) {
+      const V inverse = V::set(kInt8Max / amax);
+      const int32_t sum_of_codes =
+          store_codes(lo, inverse, codes) + store_codes(hi, inverse, codes + 16);
+      half_scales[g] = amax * (0.5F / kInt8Max);
+      offsets[g] = -12 * sum_of_codes;
+    } else {  // nothing to speak of, or not a number any more
+      std::memset(codes, 0, kPackInputs);
+      half_scales[g] = amax < kAmaxMin ? 0.0F : amax - amax;  // infinity and NaN give NaN
+      offsets[g] = 0;
+    }
+  }
+}
+
+// --- FP4.
+
+// Expanded codes of a group: 8 pieces of 64 bytes, each code doubled and 12 larger, so unsigned.
+inline constexpr uint32_t kExpandedBytes = 512;
+
+template <class V, class I, uint32_t kRows, class Codes>
+[[gnu::always_inline]] inline void fp4_group(const Codes& codes, const Int8Rows& x, uint64_t row,
+                                             uint32_t group, V scale, V (&total)[kRows]) {
+  const int8_t* at[kRows];
+  typename I::Acc acc[kRows];
+#pragma GCC unroll 8
+  for (uint32_t r = 0; r < kRows; ++r) {
+    at[r] = x.codes + (row + r) * x.cols + uint64_t{group} * kPackInputs;
+    acc[r] = I::set(x.offsets[(row + r) * x.groups() + group]);
+  }
+  I::template dot<kRows>(codes, at, acc);
+#pragma GCC unroll 8
+  for (uint32_t r = 0; r < kRows; ++r) {
+    const V factor = scale * V::set(x.half_scales[(row + r) * x.groups() + group]);
+    total[r] = fma(I::to_float(acc[r]), factor, total[r]);
+  }
+}
+
+template <class V, uint32_t kRows>
+[[gnu::always_inline]] inline void store_block(const V (&total)[kRows], Rows<float> y, uint64_t row,
+                                               uint32_t output, uint32_t outputs) {
+  for (uint32_t r = 0; r < kRows; ++r) {
+    float* const out = y.row(row + r) + output;
+    if (outputs == kPackOutputs) {
+      total[r].store(out);
+    } else {
+      total[r].store(out, outputs);
+    }
+  }
+}
+
+// Rows [row, row + kRows) against one block, codes expanded in registers or beforehand.
+template <class V, class I, uint32_t kRows, bool kExpanded>
+inline void fp4_tile(const std::byte* codes, const std::byte* scales, const Int8Rows& x,
+                     uint64_t row, Rows<float> y, uint32_t output, uint32_t outputs) {
+  using Codes = std::conditional_t<kExpanded, typename I::ExpandedCodes, typename I::PackedCodes>;
+  constexpr uint32_t kBytes = kExpanded ? kExpandedBytes : kExpandedBytes / 2;
+  V total[kRows];
+#pragma GCC unroll 8
+  for (uint32_t r = 0; r < kRows; ++r) total[r] = V::zero();
+  const uint32_t groups = x.groups();
+  for (uint32_t g = 0; g < groups; ++g) {
+    const V scale = V::load_e8m0(scales + uint64_t{g} * kPackOutputs);
+    fp4_group<V, I, kRows>(Codes{codes + uint64_t{g} * kBytes}, x, row, g, scale, total);
+  }
+  store_block(total, y, row, output, outputs);
+}
+
+template <class V, class I, bool kExpanded>
+inline void fp4_rows(const std::byte* codes, const std::byte* scales, const Int8Rows& x,
+                     Rows<float> y, uint32_t output, uint32_t outputs) {
+  uint64_t r = 0;
+  for (; r + I::kRows <= x.rows; r += I::kRows) {
+    fp4_tile<V, I, I::kRows, kExpanded>(codes, scales, x, r, y, output, outputs);
+  }
+  if (r + 4 <= x.rows) {
+    fp4_tile<V, I, 4, kExpanded>(codes, scales, x, r, y, output, outputs);
+    r += 4;
+  }
+  if (r + 2 <= x.rows) {
+    fp4_tile<V, I, 2, kExpanded>(codes, scales, x, r, y, output, outputs);
+    r += 2;
+  }
+  if (r < x.rows) fp4_tile<V, I, 1, kExpanded>(codes, scales, x, r, y, output, outputs);
+}
+
+template <class V, class I>
+void packed_fp4(const std::byte* blocks, uint64_t count, uint32_t outputs, const Int8Rows& x,
+                Rows<float> y, std::byte* scratch) {
+  const uint32_t groups = x.groups();
+  const uint64_t block_bytes = uint64_t{groups} * (kExpandedBytes / 2 + kPackOutputs);
+  for (uint64_t b = 0; b < count; ++b, blocks += block_bytes) {
+    const auto output = static_cast<uint32_t>(b * kPackOutputs);
+    const uint32_t here = outputs - output < kPackOutputs ? outputs - output : kPackOutputs;
+    const std::byte* const scales = blocks + uint64_t{groups} * (kExpandedBytes / 2);
+    if (x.rows <= I::kRows) {
+      fp4_rows<V, I, false>(blocks, scales, x, y, output, here);
+      continue;
+    }
+    for (uint32_t g = 0; g < groups; ++g) {
+      I::expand(blocks + uint64_t{g} * (kExpandedBytes / 2),
+                scratch + uint64_t{g} * kExpandedBytes);
+    }
+    fp4_rows<V, I, true>(scratch, scales, x, y, output, here);
+  }
+}
+
+// --- FP8. Codes are decoded as half floats 2^8 too small; the group's scale makes up for it.
+// (Packing has made the scale of a group with a NaN a NaN.)
+
+inline constexpr float kHalfFactor = 256;
+
+// Codes as they are packed, or decoded to float32 beforehand: 16 outputs of input k.
+template <class V>
+struct Fp8Codes {
+  const std::byte* at;
+  [[gnu::always_inline]] V input(uint32_t k) const {
+    return V::load_e4m3_small(at + uint64_t{k} * kPackOutputs);
+  }
+};
+template <class V>
+struct F32Codes {
+  const float* at;
+  [[gnu::always_inline]] V input(uint32_t k) const {
+    return V::load(at + uint64_t{k} * kPackOutputs);
+  }
+};
+
+// Groups [begin, end) of kBlocks blocks against kRows rows. x: [inputs from group begin on, kRows];
+// total: [kBlocks, kRows, 16], which the groups before have left.
+template <class V, uint32_t kRows, uint32_t kBlocks, class Codes>
+inline void fp8_tile(const Codes (&codes)[kBlocks], const std::byte* const (&scales)[kBlocks],
+                     const float* x, uint32_t begin, uint32_t end, float* const (&total)[kBlocks]) {
+  V sum_of[kBlocks][kRows];
+#pragma GCC unroll 16
+  for (uint32_t b = 0; b < kBlocks; ++b) {
+#pragma GCC unroll 16
+    for (uint32_t r = 0; r < kRows; ++r) {
+      sum_of[b][r] = begin == 0 ? V::zero() : V::load(total[b] + r * kPackOutputs);
+    }
+  }
+  for (uint32_t g = begin; g < end; ++g) {
+    V acc[kBlocks][kRows];
+#pragma GCC unroll 16
+    for (uint32_t b = 0; b < kBlocks; ++b) {
+#pragma GCC unroll 16
+      for (uint32_t r = 0; r < kRows; ++r) acc[b][r] = V::zero();
+    }
+    const uint32_t local = (g - begin) * kPackInputs;
+    for (uint32_t k = local; k < local + kPackInputs; ++k) {
+#pragma GCC unroll 16
+      for (uint32_t b = 0; b < kBlocks; ++b) {
+        const V w = codes[b].input(k);
+#pragma GCC unroll 16
+        for (uint32_t r = 0; r < kRows; ++r) {
+          acc[b][r] = fma(V::set(x[uint64_t{k} * kRows + r]), w, acc[b][r]);
+        }
+      }
+    }
+#pragma GCC unroll 16
+    for (uint32_t b = 0; b < kBlocks; ++b) {
+      const float scale = numeric::e8m0_to_float(static_cast<uint8_t>(scales[b][g]));
+      const V factor = V::set(scale * kHalfFactor);
+#pragma GCC unroll 16
+      for (uint32_t r = 0; r < kRows; ++r) sum_of[b][r] = fma(acc[b][r], factor, sum_of[b][r]);
+    }
+  }
+#pragma GCC unroll 16
+  for (uint32_t b = 0; b < kBlocks; ++b) {
+#pragma GCC unroll 16
+    for (uint32_t r = 0; r < kRows; ++r) sum_of[b][r].store(total[b] + r * kPackOutputs);
+  }
+}
+
+// How rows are grouped: as many tiles of kPackedRows as there are, then smaller ones. `tile` is
+// called with (rows, first row); rows as a constant.
+template <uint32_t kRows, class Tile>
+inline void in_tiles(uint64_t rows, Tile&& tile) {
+  uint64_t r = 0;
+  for (; r + kRows <= rows; r += kRows) tile(std::integral_constant<uint32_t, kRows>(), r);
+  if constexpr (kRows > 8) {
+    if (r + 8 <= rows) tile(std::integral_constant<uint32_t, 8>(), r), r += 8;
+  }
+  if constexpr (kRows > 4) {
+    if (r + 4 <= rows) tile(std::integral_constant<uint32_t, 4>(), r), r += 4;
+  }
+  if (r + 2 <= rows) tile(std::integral_constant<uint32_t, 2>(), r), r += 2;
+  for (; r < rows; ++r) tile(std::integral_constant<uint32_t, 1>(), r);
+}
+
+// Rows side by side: x[i] of a tile's rows, then x[i + 1]. out: [rows, cols] floats, tile by tile.
+template <class V>
+void tile_rows(Rows<const float> x, float* out) {
+  in_tiles<V::kPackedRows>(x.rows, [&](auto count, uint64_t row) {
+    constexpr uint32_t kRows = decltype(count)::value;
+    float* const tile = out + row * x.cols;
+    for (uint32_t r = 0; r < kRows; ++r) {
+      const float* const from = x.row(row + r);
+      for (uint64_t k = 0; k < x.cols; ++k) tile[k * kRows + r] = from[k];
+    }
+  });
+}
+
+inline constexpr uint32_t kFp8DecodedGroups = 16;  // 32 KiB of float32 codes at a time
+
+// One row: several blocks side by side, so that their chains overlap.
+template <class V, uint32_t kBlocks>
+inline void fp8_one_row(const std::byte* blocks, uint64_t block_bytes, uint64_t codes_bytes,
+                        uint32_t groups, const float* x, float* total) {
+  Fp8Codes<V> codes[kBlocks];
+  const std::byte* scales[kBlocks];
+  float* totals[kBlocks];
+  for (uint32_t b = 0; b < kBlocks; ++b) {
+    codes[b] = {blocks + b * block_bytes};
+    scales[b] = blocks + b * block_bytes + codes_bytes;
+    totals[b] = total + b * kPackOutputs;
+  }
+  fp8_tile<V, 1, kBlocks>(codes, scales, x, 0, groups, totals);
+}
+
+// Many rows: codes are decoded once for all of them.
+template <class V>
+inline void fp8_block(const std::byte* block, uint64_t codes_bytes, const FloatTiles& x,
+                      float* decoded, float* total) {
+  const uint32_t groups = x.cols / kPackInputs;
+  const std::byte* const scales[1] = {block + codes_bytes};
+  const bool decodes = x.rows > V::kPackedRows;
+  const uint32_t step = decodes ? kFp8DecodedGroups : groups;
+  for (uint32_t g = 0; g < groups; g += step) {
+    const uint32_t end = groups - g < step ? groups : g + step;
+    const std::byte* const from = block + uint64_t{g} * kPackInputs * kPackOutputs;
+    if (decodes) {
+      for (uint32_t k = 0; k < (end - g) * kPackInputs; ++k) {
+        V::load_e4m3_small(from + uint64_t{k} * kPackOutputs)
+            .store(decoded + uint64_t{k} * kPackOutputs);
+      }
+    }
+    in_tiles<V::kPackedRows>(x.rows, [&](auto count, uint64_t row) {
+      constexpr uint32_t kRows = decltype(count)::value;
+      const float* const tile = x.data + row * x.cols + uint64_t{g} * kPackInputs * kRows;
+      float* const totals[1] = {total + row * kPackOutputs};
+      if (decodes) {
+        fp8_tile<V, kRows, 1>({F32Codes<V>{decoded}}, scales, tile, g, end, totals);
+      } else {
+        fp8_tile<V, kRows, 1>({Fp8Codes<V>{from}}, scales, tile, g, end, totals);
+      }
+    });
+  }
+}
+
+template <class V>
+void packed_fp8(const std::byte* blocks, uint64_t count, uint32_t outputs, const FloatTiles& x,
+                Rows<float> y, std::byte* scratch) {
+  const uint32_t groups = x.cols / kPackInputs;
+  const uint64_t codes_bytes = uint64_t{x.cols} * kPackOutputs;
+  const uint64_t block_bytes = codes_bytes + groups;
+  float* const decoded = reinterpret_cast<float*>(scratch);
+  float* const total = decoded + kFp8DecodedGroups * kPackInputs * kPackOutputs;
+  for (uint64_t b = 0; b < count;) {
+    const std::byte* const block = blocks + b * block_bytes;
+    uint32_t done = 1;
+    if (x.rows == 1 && b + 4 <= count) {
+      fp8_one_row<V, 4>(block, block_bytes, codes_bytes, groups, x.data, total);
+      done = 4;
+    } else {
+      fp8_block<V>(block, codes_bytes, x, decoded, total);
+    }
+    for (uint32_t i = 0; i < done; ++i, ++b) {
+      const auto output = static_cast<uint32_t>(b * kPackOutputs);
+      const uint32_t here = outputs - output < kPackOutputs ? outputs - output : kPackOutputs;
+      for (uint64_t r = 0; r < x.rows; ++r) {
+        std::memcpy(y.row(r) + output, total + (i + r) * kPackOutputs, here * sizeof(float));
+      }
+    }
+  }
+}
+
+}  // namespace thimble::kernels::generic

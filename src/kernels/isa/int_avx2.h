@@ -1,0 +1,102 @@
+// Integer dots of packed FP4 codes: AVX2, products of bytes summed to 16 bits, four of them before
+// they are widened (4 x 2 x 24 x 127 stays within 16 bits).
+//
+// Semantics: int_scalar.h. For inclusion within the region of isa/avx2.cc.
+#pragma once
+
+namespace thimble::kernels::avx2 {
+
+struct Int {
+  static constexpr const char* kName = "avx2";
+  static constexpr uint32_t kRows = 4;
+
+  struct Acc {
+    __m256i lo;
+    __m256i hi;
+  };
+  struct Pair {
+    __m256i even;  // piece 2p
+    __m256i odd;   // piece 2p + 1
+  };
+  [[gnu::always_inline]] static inline __m256i table() {
+    return _mm256_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0, 12, 13, 14,
+                            15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0);
+  }
+  struct PackedCodes {
+    const std::byte* at;
+    // Outputs 8 * half on, of pieces 2p and 2p + 1.
+    [[gnu::always_inline]] inline Pair pair(uint32_t p, uint32_t half) const {
+      const __m256i codes =
+          _mm256_loadu_si256(reinterpret_cast<const __m256i_u*>(at + p * 64 + half * 32));
+      const __m256i low = _mm256_set1_epi8(15);
+      return {_mm256_shuffle_epi8(table(), _mm256_and_si256(codes, low)),
+              _mm256_shuffle_epi8(table(), _mm256_and_si256(_mm256_srli_epi16(codes, 4), low))};
+    }
+  };
+  struct ExpandedCodes {
+    const std::byte* at;
+    [[gnu::always_inline]] inline Pair pair(uint32_t p, uint32_t half) const {
+      const std::byte* from = at + p * 128 + half * 32;
+      return {_mm256_loadu_si256(reinterpret_cast<const __m256i_u*>(from)),
+              _mm256_loadu_si256(reinterpret_cast<const __m256i_u*>(from + 64))};
+    }
+  };
+
+  [[gnu::always_inline]] static inline Acc set(int32_t value) {
+    return {_mm256_set1_epi32(value), _mm256_set1_epi32(value)};
+  }
+  [[gnu::always_inline]] static inline Vec to_float(const Acc& acc) {
+    return {_mm256_cvtepi32_ps(acc.lo), _mm256_cvtepi32_ps(acc.hi)};
+  }
+  [[gnu::always_inline]] static inline void expand(const std::byte* packed, std::byte* out) {
+    const PackedCodes codes{packed};
+    for (uint32_t p = 0; p < 4; ++p) {
+      for (uint32_t half = 0; half < 2; ++half) {
+        const Pair pair = codes.pair(p, half);
+        std::byte* to = out + p * 128 + half * 32;
+        _mm256_storeu_si256(reinterpret_cast<__m256i_u*>(to), pair.even);
+        _mm256_storeu_si256(reinterpret_cast<__m256i_u*>(to + 64), pair.odd);
+      }
+    }
+  }
+  [[gnu::always_inline]] static inline __m256i broadcast(const int8_t* x) {
+    int32_t four;
+    std::memcpy(&four, x, sizeof(four));
+    return _mm256_set1_epi32(four);
+  }
+  template <uint32_t kCount, class Codes>
+  [[gnu::always_inline]] static inline void dot_half(const Codes& codes, uint32_t half,
+                                                     const int8_t* const (&x)[kCount],
+                                                     __m256i (&acc)[kCount]) {
+    const __m256i ones = _mm256_set1_epi16(1);
+#pragma GCC unroll 2
+    for (uint32_t p = 0; p < 4; p += 2) {
+      const Pair a = codes.pair(p, half);
+      const Pair b = codes.pair(p + 1, half);
+#pragma GCC unroll 8
+      for (uint32_t r = 0; r < kCount; ++r) {
+        const int8_t* at = x[r] + p * 8;
+        const __m256i first = _mm256_add_epi16(_mm256_maddubs_epi16(a.even, broadcast(at)),
+                                               _mm256_maddubs_epi16(a.odd, broadcast(at + 4)));
+        const __m256i second = _mm256_add_epi16(_mm256_maddubs_epi16(b.even, broadcast(at + 8)),
+                                                _mm256_maddubs_epi16(b.odd, broadcast(at + 12)));
+        acc[r] = _mm256_add_epi32(acc[r], _mm256_madd_epi16(_mm256_add_epi16(first, second), ones));
+      }
+    }
+  }
+  template <uint32_t kCount, class Codes>
+  [[gnu::always_inline]] static inline void dot(const Codes& codes,
+                                                const int8_t* const (&x)[kCount],
+                                                Acc (&acc)[kCount]) {
+    __m256i lo[kCount];
+    __m256i hi[kCount];
+#pragma GCC unroll 8
+    for (uint32_t r = 0; r < kCount; ++r) lo[r] = acc[r].lo, hi[r] = acc[r].hi;
+    dot_half<kCount>(codes, 0, x, lo);
+    dot_half<kCount>(codes, 1, x, hi);
+#pragma GCC unroll 8
+    for (uint32_t r = 0; r < kCount; ++r) acc[r] = {lo[r], hi[r]};
+  }
+};
+
+}  // namespace thimble::kernels::avx2

@@ -1,0 +1,82 @@
+// Integer dots of packed FP4 codes: AVX-512 BW, sums of 16 bits as in int_avx2.h.
+//
+// Semantics: int_scalar.h. For inclusion within the regions of isa/avx512.cc and avx512_vnni.cc.
+#pragma once
+
+namespace thimble::kernels::avx512 {
+
+// What both have: codes and lanes.
+struct IntCodes {
+  struct Pair {
+    __m512i even;  // piece 2p
+    __m512i odd;   // piece 2p + 1
+  };
+  [[gnu::always_inline]] static inline __m512i table() {
+    return _mm512_broadcast_i32x4(
+        _mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0));
+  }
+  struct PackedCodes {
+    const std::byte* at;
+    [[gnu::always_inline]] inline Pair pair(uint32_t p) const {
+      const __m512i codes = _mm512_loadu_si512(at + p * 64);
+      const __m512i low = _mm512_set1_epi8(15);
+      return {_mm512_shuffle_epi8(table(), _mm512_and_si512(codes, low)),
+              _mm512_shuffle_epi8(table(), _mm512_and_si512(_mm512_srli_epi16(codes, 4), low))};
+    }
+  };
+  struct ExpandedCodes {
+    const std::byte* at;
+    [[gnu::always_inline]] inline Pair pair(uint32_t p) const {
+      return {_mm512_loadu_si512(at + p * 128), _mm512_loadu_si512(at + p * 128 + 64)};
+    }
+  };
+  struct Acc {
+    __m512i v;
+  };
+  [[gnu::always_inline]] static inline Acc set(int32_t value) { return {_mm512_set1_epi32(value)}; }
+  [[gnu::always_inline]] static inline Vec to_float(const Acc& acc) {
+    return {_mm512_cvtepi32_ps(acc.v)};
+  }
+  [[gnu::always_inline]] static inline void expand(const std::byte* packed, std::byte* out) {
+    const PackedCodes codes{packed};
+    for (uint32_t p = 0; p < 4; ++p) {
+      const Pair pair = codes.pair(p);
+      _mm512_storeu_si512(out + p * 128, pair.even);
+      _mm512_storeu_si512(out + p * 128 + 64, pair.odd);
+    }
+  }
+  [[gnu::always_inline]] static inline __m512i broadcast(const int8_t* x) {
+    int32_t four;
+    std::memcpy(&four, x, sizeof(four));
+    return _mm512_set1_epi32(four);
+  }
+};
+
+struct Int : IntCodes {
+  static constexpr const char* kName = "avx512";
+  static constexpr uint32_t kRows = 8;
+
+  template <uint32_t kCount, class Codes>
+  [[gnu::always_inline]] static inline void dot(const Codes& codes,
+                                                const int8_t* const (&x)[kCount],
+                                                Acc (&acc)[kCount]) {
+    const __m512i ones = _mm512_set1_epi16(1);
+#pragma GCC unroll 2
+    for (uint32_t p = 0; p < 4; p += 2) {
+      const Pair a = codes.pair(p);
+      const Pair b = codes.pair(p + 1);
+#pragma GCC unroll 8
+      for (uint32_t r = 0; r < kCount; ++r) {
+        const int8_t* at = x[r] + p * 8;
+        const __m512i first = _mm512_add_epi16(_mm512_maddubs_epi16(a.even, broadcast(at)),
+                                               _mm512_maddubs_epi16(a.odd, broadcast(at + 4)));
+        const __m512i second = _mm512_add_epi16(_mm512_maddubs_epi16(b.even, broadcast(at + 8)),
+                                                _mm512_maddubs_epi16(b.odd, broadcast(at + 12)));
+        acc[r].v =
+            _mm512_add_epi32(acc[r].v, _mm512_madd_epi16(_mm512_add_epi16(first, second), ones));
+      }
+    }
+  }
+};
+
+}  // namespace thimble::kernels::avx512

@@ -1,0 +1,108 @@
+#include "model/internal/packed_weights.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/file.h"
+#include "kernels/packed.h"
+
+namespace thimble::model {
+namespace {
+
+constexpr uint64_t kHugePage = uint64_t{2} << 20;
+
+// Every matrix that a product may read, experts apart.
+template <class Visit>
+void visit_dense(ModelWeights& weights, Visit&& visit) {
+  for (LayerWeights& layer : weights.layers) {
+    for (WeightView* view :
+         {&layer.wq_a, &layer.wq_b, &layer.wkv, &layer.wo_a, &layer.wo_b, &layer.index_wq_b,
+          &layer.shared.w1, &layer.shared.w3, &layer.shared.w2, &layer.engram.wkv}) {
+      if (view->codes != nullptr) visit(*view);
+    }
+  }
+}
+
+template <class Visit>
+void visit_experts(ModelWeights& weights, Visit&& visit) {
+  for (LayerWeights& layer : weights.layers) {
+    for (ExpertWeights& expert : layer.experts) {
+      for (WeightView* view : {&expert.w1, &expert.w3, &expert.w2}) visit(*view);
+    }
+  }
+}
+
+uint64_t code_bytes(const WeightView& view) {
+  const uint64_t values = uint64_t{view.rows} * view.cols;
+  return view.format == kernels::WeightFormat::kFp4Group32 ? values / 2 : values;
+}
+
+// Blocks a task: enough to be worth a thread's while.
+constexpr uint64_t kBlocksPerTask = 4;
+
+void pack(WeightView& view, std::byte* out, base::ThreadPool& pool) {
+  const uint64_t blocks = kernels::pack_blocks(view.rows);
+  const uint64_t block_bytes = kernels::pack_block_bytes(view.format, view.cols);
+  pool.parallel_for(base::div_ceil(blocks, kBlocksPerTask), [&](uint64_t task, uint32_t) {
+    const uint64_t begin = task * kBlocksPerTask;
+    const uint64_t end = std::min(blocks, begin + kBlocksPerTask);
+    kernels::pack_weight(view, begin, end, out + begin * block_bytes);
+  });
+  view.packed = out;
+  base::forget_mapped({view.codes, code_bytes(view)});
+}
+
+}  // namespace
+
+PackedWeights::PackedWeights(PackedWeights&& other) noexcept { *this = std::move(other); }
+
+PackedWeights& PackedWeights::operator=(PackedWeights&& other) noexcept {
+  std::swap(memory_, other.memory_);
+  std::swap(bytes_, other.bytes_);
+  std::swap(mapped_bytes_, other.mapped_bytes_);
+  return *this;
+}
+
+PackedWeights::~PackedWeights() {
+  if (memory_ != nullptr) ::munmap(memory_, mapped_bytes_);
+}
+
+Result<PackedWeights> PackedWeights::create(ModelWeights& weights, Packing packing,
+                                            base::ThreadPool& pool) {
+  std::vector<WeightView*> packed;
+  PackedWeights out;
+  const auto list = [&](bool wanted) {
+    return [&, wanted](WeightView& view) {
+      view.arithmetic = kernels::Arithmetic::kFast;
+      if (!wanted || !kernels::packable(view)) return;
+      packed.push_back(&view);
+      out.bytes_ += kernels::packed_bytes(view);
+    };
+  };
+  visit_dense(weights, list(packing != Packing::kNone));
+  visit_experts(weights, list(packing == Packing::kAll));
+  if (out.bytes_ == 0) return out;
+  out.mapped_bytes_ = base::div_ceil(out.bytes_, kHugePage) * kHugePage;
+  void* const at = ::mmap(nullptr, out.mapped_bytes_, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (at == MAP_FAILED) {
+    return base::fail(ErrorCode::kResourceExhausted, "no memory for {} bytes of packed weights: {}",
+                      base::with_commas(out.bytes_), std::strerror(errno));
+  }
+  ::madvise(at, out.mapped_bytes_, MADV_HUGEPAGE);
+  out.memory_ = static_cast<std::byte*>(at);
+  std::byte* to = out.memory_;
+  for (WeightView* view : packed) {
+    pack(*view, to, pool);
+    to += kernels::packed_bytes(*view);
+  }
+  return out;
+}
+
+}  // namespace thimble::model
