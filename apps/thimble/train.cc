@@ -6,6 +6,7 @@
 #include "apps/thimble/commands.h"
 #include "apps/thimble/interrupts.h"
 #include "base/terminal.h"
+#include "train/report.h"
 #include "train/trainer.h"
 
 namespace thimble::app {
@@ -65,7 +66,7 @@ Result<int> run_train(const TrainFlags& flags) {
       "{} steps, {} tokens in {:.1f} s: {:.0f} tokens/s, {:.1f} GFLOP/s of products; loss {:.4f}\n",
       summary.steps, summary.tokens, summary.seconds,
       static_cast<double>(summary.tokens) / summary.seconds, summary.gigaflops, summary.loss));
-  print_out(fmt::format("curves: {}\n", (flags.out / "curves.svg").string()));
+  print_out(fmt::format("curves: {}\n", train::curves_picture(flags.out).string()));
   if (!flags.export_to.empty()) {
     print_out(fmt::format("model: {}\n", flags.export_to.string()));
   }
@@ -83,7 +84,7 @@ Command train_command() {
           "Reads a JSON file that names the model's config.json, a tokenizer, the data and the "
           "number of steps (docs/training.md lists every key). --out keeps the state of the run: "
           "the same command goes on where it was stopped, to the bit; Ctrl-C saves and ends. It "
-          "also holds curves.csv and curves.svg, which can be watched while the run goes. --export "
+          "also holds the curves as CSV and SVG, which can be watched while the run goes. --export "
           "writes a model in the released layout that every other command loads. Needs a build "
           "with libtorch.",
       .examples = {{"thimble train recall.json --out runs/recall --export models/recall",

@@ -63,6 +63,8 @@ double StepReport::figure(std::string_view name) const {
   return std::numeric_limits<double>::quiet_NaN();
 }
 
+Path curves_picture(const Path& folder) { return (folder / "curves").replace_extension("svg"); }
+
 Result<std::vector<StepReport>> read_curves(const Path& csv, uint64_t step) {
   std::vector<StepReport> out;
   if (!std::filesystem::exists(csv)) return out;
@@ -102,7 +104,7 @@ Result<void> write_curves(const Path& folder, const std::vector<StepReport>& rep
       chart("Balance of experts", "1 is even", {"entropy_mean", "entropy_min"}, reports),
       chart("Indexer", "share", {"captured", "mass", "bound"}, reports),
       chart("Gradient norm", "norm", {"gradient"}, reports)};
-  return base::write_file_atomic(folder / "curves.svg", base::to_svg("Training", charts));
+  return base::write_file_atomic(curves_picture(folder), base::to_svg("Training", charts));
 }
 
 }  // namespace thimble::train

@@ -10,6 +10,9 @@ namespace thimble::train {
 // state does. Empty where there is no file.
 Result<std::vector<StepReport>> read_curves(const Path& csv, uint64_t step);
 
+// The drawn curves of the run in `folder`.
+Path curves_picture(const Path& folder);
+
 Result<void> write_curves(const Path& folder, const std::vector<StepReport>& reports);
 
 }  // namespace thimble::train

@@ -1,9 +1,9 @@
 // A training run from beginning to end: data, steps, curves, checkpoints, export.
 //
 // The run's folder holds state.safetensors (weights, momenta, place in the data: a run resumes from
-// it to the bit), curves.csv, curves.svg. The result of a step depends on options and data alone:
-// the batch is cut into fixed pieces and shards, whatever the number of threads. Needs libtorch; a
-// build without it answers with kUnsupported.
+// it to the bit), the curves as CSV and SVG. The result of a step depends on options and data
+// alone: the batch is cut into fixed pieces and shards, whatever the number of threads. Needs
+// libtorch; a build without it answers with kUnsupported.
 #pragma once
 
 #include <functional>

@@ -53,6 +53,8 @@ StoredMatrix encode(Stored form, const float* values, size_t count, int64_t cols
     return encode_tiles(values, static_cast<int64_t>(count) / cols, cols);
   }
   StoredMatrix out;
+  out.scales.reserve(count / kTile);
+  out.codes.reserve(count);
   uint8_t codes[kTile];
   for (size_t i = 0; i < count; i += kTile) {
     if (form == Stored::kFp8Rows) {
@@ -71,17 +73,19 @@ StoredMatrix encode(Stored form, const float* values, size_t count, int64_t cols
 
 void decode(Stored form, const StoredMatrix& matrix, int64_t cols, std::span<float> out) {
   const int64_t groups = cols / kTile;
-  for (size_t i = 0; i < out.size(); ++i) {
-    const auto row = static_cast<int64_t>(i) / cols;
-    const auto group = static_cast<int64_t>(i) % cols / kTile;
+  const auto rows = static_cast<int64_t>(out.size()) / cols;
+  for (int64_t row = 0; row < rows; ++row) {
     const int64_t scale_row = form == Stored::kFp8Tiles ? row / kTile : row;
-    const float scale =
-        numeric::e8m0_to_float(matrix.scales[static_cast<size_t>(scale_row * groups + group)]);
-    const float code =
-        form == Stored::kFp4Rows
-            ? numeric::e2m1_to_float(static_cast<uint8_t>(matrix.codes[i / 2] >> (i % 2 * 4)))
-            : numeric::e4m3_to_float(matrix.codes[i]);
-    out[i] = code * scale;
+    for (int64_t g = 0; g < groups; ++g) {
+      const auto at = static_cast<size_t>(row * cols + g * kTile);
+      const float scale =
+          numeric::e8m0_to_float(matrix.scales[static_cast<size_t>(scale_row * groups + g)]);
+      for (size_t i = at; i < at + kTile; ++i) {
+        out[i] = scale * (form == Stored::kFp4Rows ? numeric::e2m1_to_float(static_cast<uint8_t>(
+                                                         matrix.codes[i / 2] >> (i % 2 * 4)))
+                                                   : numeric::e4m3_to_float(matrix.codes[i]));
+      }
+    }
   }
 }
 
