@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "kernels/internal/int8_query.h"
 #include "kernels/internal/parallel.h"
 #include "kernels/internal/table_entries.h"
 #include "kernels/ops.h"
@@ -29,6 +30,13 @@ std::span<float> score_buffer(const SelectJob& job, const SelectShape& shape,
   return workspace.take<float>(job.visible);
 }
 
+// Without codes where scores are not needed, or not of MXFP4 values.
+Int8Query int8_query(const SelectJob& job, const SelectShape& shape, Workspace& workspace) {
+  const bool mxfp4 = job.keys.format == TileFormat::kMxfp4 && shape.dims % 32 == 0;
+  if (!mxfp4 || !needs_scores(job, shape) || job.visible == 0) return {};
+  return internal::make_int8_query(job.q, shape.heads, shape.dims, workspace);
+}
+
 // Whether a tile holds an entry that could be chosen; a caller who wants scores gets them all.
 bool wanted(const SelectJob& job, const SelectShape& shape, uint64_t tile) {
   if (job.allowed_blocks == nullptr || job.scores != nullptr) return true;
@@ -39,15 +47,26 @@ bool wanted(const SelectJob& job, const SelectShape& shape, uint64_t tile) {
   return false;
 }
 
-// `keys`: scratch for one decoded tile, [dims, 16].
-void score_tiles(const SelectJob& job, const SelectShape& shape, uint64_t begin, uint64_t end,
-                 const Table& table, float* keys, float* scores) {
-  const ScoreTile task{job.q, job.head_weights, keys, shape.heads, shape.dims};
+// One tile against all heads. `keys`: scratch, [dims, 16].
+void score_tile(const SelectJob& job, const Int8Query& codes, const SelectShape& shape,
+                const std::byte* tile, const Table& table, float* keys, float* out) {
+  if (codes.codes == nullptr) {
+    table.decode_tile(job.keys.format, tile, shape.dims, keys);
+    table.score_tile({job.q, job.head_weights, keys, shape.heads, shape.dims}, out);
+    return;
+  }
+  auto* const expanded = reinterpret_cast<std::byte*>(keys);
+  table.expand_tile(tile, shape.dims, expanded);
+  const std::byte* const scales = tile + uint64_t{shape.dims} * (kTileRows / 2);
+  table.score_tile_int8({codes, job.head_weights, expanded, scales, shape.heads, shape.dims}, out);
+}
+
+void score_tiles(const SelectJob& job, const Int8Query& codes, const SelectShape& shape,
+                 uint64_t begin, uint64_t end, const Table& table, float* keys, float* scores) {
   for (uint64_t tile = begin; tile < end; ++tile) {
     if (!wanted(job, shape, tile)) continue;
-    table.decode_tile(job.keys.format, job.keys.tile(tile), shape.dims, keys);
     float out[kTileRows];
-    table.score_tile(task, out);
+    score_tile(job, codes, shape, job.keys.tile(tile), table, keys, out);
     const uint64_t count = std::min<uint64_t>(kTileRows, job.visible - tile * kTileRows);
     std::copy(out, out + count, scores + tile * kTileRows);
   }
@@ -71,6 +90,7 @@ void select_batch(std::span<const SelectJob> jobs, const SelectShape& shape, Con
   const Workspace::Mark mark(context.workspace);
   internal::TaskMap map(context.workspace, jobs.size());
   const std::span<std::span<float>> scores = context.workspace.take<std::span<float>>(jobs.size());
+  const std::span<Int8Query> codes = context.workspace.take<Int8Query>(jobs.size());
   const uint64_t per_tile = uint64_t{kTileRows} * shape.heads * shape.dims;
   uint64_t tiles = 0;
   uint64_t entries = 0;
@@ -79,6 +99,7 @@ void select_batch(std::span<const SelectJob> jobs, const SelectShape& shape, Con
       CHECK_EQ(jobs[i].keys.dims, shape.dims);
     }
     scores[i] = score_buffer(jobs[i], shape, context.workspace);
+    codes[i] = int8_query(jobs[i], shape, context.workspace);
     const uint64_t own = divide_up(scores[i].size(), kTileRows);
     map.add(divide_up(own, kTilesPerTask));
     tiles += own;
@@ -91,8 +112,8 @@ void select_batch(std::span<const SelectJob> jobs, const SelectShape& shape, Con
     const uint64_t begin = place.task * kTilesPerTask;
     const uint64_t end =
         std::min(begin + kTilesPerTask, divide_up(scores[place.item].size(), kTileRows));
-    score_tiles(jobs[place.item], shape, begin, end, table, &keys[worker * key_floats],
-                scores[place.item].data());
+    score_tiles(jobs[place.item], codes[place.item], shape, begin, end, table,
+                &keys[worker * key_floats], scores[place.item].data());
   });
   internal::run_tasks(context, jobs.size(), 8 * entries,
                       [&](uint64_t index, uint32_t) { choose(jobs[index], shape, scores[index]); });

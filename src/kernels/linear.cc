@@ -13,29 +13,32 @@ namespace {
 
 using internal::divide_up;
 
-constexpr uint64_t kRunStep = 32;  // outputs: the rows that share FP8 scales
+constexpr uint64_t kRunStep = 32;       // outputs: the rows that share FP8 scales
+constexpr uint64_t kFastRunStep = 128;  // blocks of 16 that are run side by side
 
 // The tasks of one product: blocks of x rows, each against runs of outputs.
 struct Cut {
   uint64_t rows = 0;  // of x in a task, at most
   uint64_t row_blocks = 0;
   uint64_t output_runs = 0;
-  uint32_t outputs = 0;  // in a run, a multiple of kRunStep
+  uint32_t outputs = 0;  // in a run, a multiple of the step
 
   uint64_t tasks() const { return row_blocks * output_runs; }
 };
 
 Cut cut_product(const LinearJob& job) {
+  const bool fast = internal::is_fast(job.weight);
+  const uint64_t step = fast ? kFastRunStep : kRunStep;
   Cut cut;
-  cut.rows = internal::is_fast(job.weight) ? internal::kFastRows : kLinearRows;
+  cut.rows = fast ? internal::kFastRows : kLinearRows;
   const uint64_t rows = std::min(job.x.rows, cut.rows);
   const uint64_t per_output = std::max<uint64_t>(1, rows * job.weight.cols);
-  const uint64_t wanted = divide_up(internal::kTaskWork, per_output * kRunStep);
-  const uint64_t all = divide_up(job.weight.rows, kRunStep);
+  const uint64_t wanted = divide_up(internal::kTaskWork, per_output * step);
+  const uint64_t all = divide_up(job.weight.rows, step);
   const uint64_t tiles = std::max<uint64_t>(1, std::min(wanted, all));
   cut.row_blocks = divide_up(job.x.rows, cut.rows);
   cut.output_runs = divide_up(all, tiles);
-  cut.outputs = static_cast<uint32_t>(tiles * kRunStep);
+  cut.outputs = static_cast<uint32_t>(tiles * step);
   return cut;
 }
 

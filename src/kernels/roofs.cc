@@ -27,7 +27,7 @@ constexpr uint64_t kReadTasks = 64;
 
 // Each runs kSteps times a loop over independent chains and returns something that depends on all
 // of them; `ops` says how many operations that is.
-struct Burn {
+struct Loop {
   float (*run)(float seed);
   double ops;
 };
@@ -45,7 +45,7 @@ float burn_scalar(float seed) {
   return sum;
 }
 
-constexpr Burn kScalarBurn = {burn_scalar, 2.0 * kSteps* kScalarChains};
+constexpr Loop kScalarBurn = {burn_scalar, 2.0 * kSteps* kScalarChains};
 
 #if defined(__x86_64__)
 constexpr int kChains = 10;  // enough to cover the latency, few enough for the registers
@@ -109,23 +109,23 @@ constexpr int kChains = 10;  // enough to cover the latency, few enough for the 
 constexpr double kPerStep = 2.0 * kSteps * kChains;  // one multiply-add a chain and step
 #endif
 
-struct Burns {
-  Burn fma = kScalarBurn;
-  Burn int8 = kScalarBurn;
-  Burn int8_sat = kScalarBurn;
+struct Loops {
+  Loop fma = kScalarBurn;
+  Loop int8 = kScalarBurn;
+  Loop int8_sat = kScalarBurn;
 };
 
-Burns burns_of(std::string_view isa) {
-  Burns burns;
+Loops loops_of(std::string_view isa) {
+  Loops loops;
 #if defined(__x86_64__)
   if (isa != "scalar") {
-    burns = {{burn_fma_avx2, 8 * kPerStep},
+    loops = {{burn_fma_avx2, 8 * kPerStep},
              {burn_int8_avx2, 32 * kPerStep},
              {burn_int8_sat_avx2, 32 * kPerStep}};
   }
-  if (isa.starts_with("avx512")) burns.fma = {burn_fma_avx512, 16 * kPerStep};
+  if (isa.starts_with("avx512")) loops.fma = {burn_fma_avx512, 16 * kPerStep};
 #endif
-  return burns;
+  return loops;
 }
 
 // Best time of one call, in microseconds.
@@ -142,7 +142,7 @@ double best_us(Body body) {
 }
 
 // 1e9 operations a second of all threads together.
-double giga_ops(const Burn& burn, base::ThreadPool& pool) {
+double giga_ops(const Loop& burn, base::ThreadPool& pool) {
   std::vector<float> results(pool.size());
   const double us = best_us([&] {
     pool.parallel_for(pool.size(), [&](uint64_t i, uint32_t) { results[i] = burn.run(1); });
@@ -235,6 +235,21 @@ double read_gbps(base::ThreadPool& pool, Bytes bytes) {
   return 1e-3 * static_cast<double>(share * kReadTasks * sizeof(uint64_t)) / us;
 }
 
+double mean_gops(base::ThreadPool& pool, Burn burn) {
+  constexpr int64_t kMeanUs = 30'000;
+  const Loops loops = loops_of(name(kernels()));
+  const Loop& loop = burn == Burn::kFma ? loops.fma : loops.int8;
+  std::vector<float> results(pool.size());
+  const int64_t begin = base::monotonic_us();
+  int64_t end = begin;
+  int runs = 0;
+  for (; end - begin < kMeanUs; end = base::monotonic_us(), ++runs) {
+    pool.parallel_for(pool.size(), [&](uint64_t i, uint32_t) { results[i] = loop.run(1); });
+  }
+  CHECK(results[0] == results[0]);
+  return 1e-3 * loop.ops * pool.size() * runs / static_cast<double>(end - begin);
+}
+
 Result<Roofs> measure_roofs(base::ThreadPool& pool, uint64_t buffer_bytes) {
   const auto buffer = THIMBLE_TRY(Buffer::create(buffer_bytes));
   pool.parallel_for(kReadTasks, [&](uint64_t task, uint32_t) {
@@ -244,12 +259,12 @@ Result<Roofs> measure_roofs(base::ThreadPool& pool, uint64_t buffer_bytes) {
   Roofs roofs;
   roofs.isa = name(kernels());
   roofs.threads = pool.size();
-  const Burns burns = burns_of(roofs.isa);
+  const Loops loops = loops_of(roofs.isa);
   roofs.read_gbps =
       read_gbps(pool, {reinterpret_cast<const std::byte*>(buffer.words()), buffer_bytes});
-  roofs.fma_gflops = giga_ops(burns.fma, pool);
-  roofs.int8_gops = giga_ops(burns.int8, pool);
-  roofs.int8_sat_gops = giga_ops(burns.int8_sat, pool);
+  roofs.fma_gflops = giga_ops(loops.fma, pool);
+  roofs.int8_gops = giga_ops(loops.int8, pool);
+  roofs.int8_sat_gops = giga_ops(loops.int8_sat, pool);
   return roofs;
 }
 

@@ -26,6 +26,11 @@ struct Roofs {
 // buffer of `buffer_bytes`.
 Result<Roofs> measure_roofs(base::ThreadPool& pool, uint64_t buffer_bytes = 512ULL << 20);
 
+// One of the figures of operations alone: the mean over some milliseconds rather than the best, to
+// be set against means of the same moments.
+enum class Burn { kFma, kInt8 };
+double mean_gops(base::ThreadPool& pool, Burn burn);
+
 // How fast these bytes can be read, in 1e9 bytes a second.
 double read_gbps(base::ThreadPool& pool, Bytes bytes);
 

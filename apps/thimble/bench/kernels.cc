@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/thimble/bench/commands.h"
+#include "apps/thimble/bench/measure.h"
 #include "apps/thimble/bench/rotation.h"
-#include "base/clock.h"
 #include "base/random.h"
 #include "engine/engine.h"
 #include "kernels/ops.h"
@@ -48,75 +48,47 @@ std::vector<Case> cases() {
           {"gemv_bf16", WeightFormat::kBF16, 4096, 5120, one}};
 }
 
-struct Measured {
-  double us = 0;
-  double read_gbps = 0;  // the roofs of the same moments
-  double compute_gops = 0;
-};
-
-// What binds: bytes for few rows, operations for many.
-double roof_share(const Measured& m, double bytes, double flops) {
-  const double by_bytes = 1e-3 * bytes / m.us / m.read_gbps;
-  const double by_ops = m.compute_gops > 0 ? 1e-3 * flops / m.us / m.compute_gops : 0;
-  return std::max(by_bytes, by_ops);
-}
-
-double best_us(auto&& body) {
-  constexpr int64_t kAtLeastUs = 60'000;
-  double best = 1e30;
-  const int64_t begun = base::monotonic_us();
-  for (int run = 0; run < 3 || base::monotonic_us() - begun < kAtLeastUs; ++run) {
-    const int64_t begin = base::monotonic_us();
-    body();
-    best = std::min(best, static_cast<double>(std::max<int64_t>(1, base::monotonic_us() - begin)));
-  }
-  return best;
-}
-
-// Products and roofs by turns, so that a busy machine slows both; the best of each.
-Measured measure(const Case& c, const Rotation& weights, uint64_t n, kernels::Context context) {
+Measured measure_product(const Case& c, const Rotation& weights, uint64_t n,
+                         kernels::Context context) {
   const std::vector<float> x = random_activations(n * c.inputs);
   std::vector<float> y(n * c.outputs);
-  size_t turn = 0;
-  Measured m;
-  m.us = 1e30;
-  for (int round = 0; round < 3; ++round) {
-    const double us = best_us([&] {
-      kernels::linear(weights.view(turn++), {x.data(), n, c.inputs}, {y.data(), n, c.outputs},
-                      context);
-    });
-    m.us = std::min(m.us, us);
-    m.read_gbps = std::max(m.read_gbps, weights.read_gbps(context.pool));
-  }
+  const kernels::Burn burn =
+      c.format == WeightFormat::kFp4Group32 ? kernels::Burn::kInt8 : kernels::Burn::kFma;
+  const Measured m = measure(context.pool, burn, weights.memory(), [&](size_t turn) {
+    kernels::linear(weights.view(turn), {x.data(), n, c.inputs}, {y.data(), n, c.outputs}, context);
+  });
   CHECK(std::isfinite(y[0]));
   return m;
 }
 
 struct Line {
-  const Case& c;
-  const char* layout;
-  uint64_t n;
-  uint32_t threads;
-  double bytes;
-  double flops;
+  std::string op;
+  std::string layout;
+  std::string shape;  // as a person reads it
+  std::vector<uint64_t> sizes;
+  uint64_t n = 0;
+  uint32_t threads = 0;
+  double bytes = 0;
+  double flops = 0;
   Measured m;
 };
 
 std::string table_row(const Line& line) {
-  return fmt::format("  {:<12}{:<10}{:>6} x {:<6}{:>5}  {:<11}{:>10.1f}{:>9.1f}{:>10.1f}{:>8.2f}\n",
-                     line.c.op, line.layout, line.c.outputs, line.c.inputs, line.n,
-                     kernels::name(kernels::kernels()), line.m.us, 1e-3 * line.bytes / line.m.us,
-                     1e-3 * line.flops / line.m.us, roof_share(line.m, line.bytes, line.flops));
+  return fmt::format("  {:<12}{:<10}{:>20}{:>5}  {:<11}{:>10.1f}{:>9.1f}{:>10.1f}{:>8.2f}\n",
+                     line.op, line.layout, line.shape, line.n, kernels::name(kernels::kernels()),
+                     line.m.us, 1e-3 * line.bytes / line.m.us, 1e-3 * line.flops / line.m.us,
+                     roof_share(line.m, line.bytes, line.flops));
 }
 
 std::string json_line(const Line& line) {
-  nlohmann::ordered_json json = {{"op", line.c.op},
+  nlohmann::ordered_json json = {{"op", line.op},
                                  {"layout", line.layout},
-                                 {"shape", {line.c.outputs, line.c.inputs}},
+                                 {"shape", line.sizes},
                                  {"n", line.n},
                                  {"isa", kernels::name(kernels::kernels())},
                                  {"threads", line.threads},
                                  {"us", line.m.us},
+                                 {"mean_us", line.m.mean_us},
                                  {"gbps", 1e-3 * line.bytes / line.m.us},
                                  {"gflops", 1e-3 * line.flops / line.m.us},
                                  {"dram_gbps", line.m.read_gbps},
@@ -125,32 +97,116 @@ std::string json_line(const Line& line) {
   return json.dump() + "\n";
 }
 
-// int8 products for FP4, float ones for the rest.
-double compute_roof(const Case& c, const kernels::Roofs& roofs) {
-  return c.format == WeightFormat::kFp4Group32 ? roofs.int8_gops : roofs.fma_gflops;
+void print(const Line& line, const KernelsFlags& flags) {
+  print_out(flags.json ? json_line(line) : table_row(line));
 }
 
-Result<void> run_case(const Case& c, const KernelsFlags& flags, const kernels::Roofs& roofs,
-                      kernels::Context context) {
+Result<void> run_case(const Case& c, const KernelsFlags& flags, kernels::Context context) {
   const bool scaled = c.format != WeightFormat::kBF16;
   for (const char* layout : {"packed", "streamed"}) {
     const bool packed = std::string_view(layout) == "packed";
     if (packed && !scaled) continue;
     const auto weights = THIMBLE_TRY(Rotation::create(c.format, c.outputs, c.inputs, packed));
     for (const uint64_t n : c.rows) {
-      Line line{c,
-                layout,
-                n,
-                context.pool.size(),
-                weights.bytes_each(),
-                2.0 * static_cast<double>(n) * c.outputs * c.inputs,
-                {}};
-      line.m = measure(c, weights, n, context);
-      line.m.compute_gops = compute_roof(c, roofs);
-      print_out(flags.json ? json_line(line) : table_row(line));
+      Line line{.op = c.op,
+                .layout = layout,
+                .shape = fmt::format("{} x {}", c.outputs, c.inputs),
+                .sizes = {c.outputs, c.inputs},
+                .n = n,
+                .threads = context.pool.size(),
+                .bytes = weights.bytes_each(),
+                .flops = 2.0 * static_cast<double>(n) * c.outputs * c.inputs,
+                .m = measure_product(c, weights, n, context)};
+      print(line, flags);
     }
   }
   return {};
+}
+
+// One query of the released model's 32 heads against keys of so many entries.
+void run_index(uint64_t entries, const KernelsFlags& flags, kernels::Context context) {
+  constexpr uint32_t kHeads = 32;
+  constexpr uint32_t kDims = 128;
+  constexpr uint32_t kTileBytes = 16 * 68;
+  const uint64_t tiles = entries / 16;
+  const uint64_t copies = std::max<uint64_t>(1, (288ULL << 20) / (tiles * kTileBytes));
+  std::vector<std::byte> memory(copies * tiles * kTileBytes);
+  base::SplitMix64 random(3);
+  for (size_t i = 0; i < memory.size(); ++i) {
+    const bool scale = i % kTileBytes >= 1024;
+    memory[i] = static_cast<std::byte>(scale ? 120 + random.below(8) : random.below(256));
+  }
+  std::vector<float> q = random_activations(kHeads * kDims);
+  kernels::round_mxfp4(q);
+  const std::vector<float> weights(kHeads, 0.1F);
+  std::vector<int32_t> selected(512);
+  Line line{.op = "index_score",
+            .layout = "tiles",
+            .shape = fmt::format("{} entries", entries),
+            .sizes = {entries, kHeads, kDims},
+            .n = 1,
+            .threads = context.pool.size(),
+            .bytes = static_cast<double>(entries) * 68,
+            .flops = 2.0 * static_cast<double>(entries) * kHeads * kDims,
+            .m = {}};
+  line.m = measure(context.pool, kernels::Burn::kInt8, memory, [&](size_t turn) {
+    std::byte* pages = &memory[turn % copies * tiles * kTileBytes];
+    kernels::SelectJob job;
+    job.q = q.data();
+    job.head_weights = weights.data();
+    job.keys = {&pages,     0,     static_cast<uint32_t>(tiles),
+                kTileBytes, kDims, kernels::TileFormat::kMxfp4};
+    job.visible = entries;
+    job.selected = selected.data();
+    kernels::index_select({&job, 1}, {kHeads, kDims, 512, 0, 0}, context);
+  });
+  CHECK(selected.back() >= 0);
+  print(line, flags);
+}
+
+// Queries of the released model: 64 heads over a full window and 512 selected of 2^20 entries.
+void run_attend(uint64_t n, const KernelsFlags& flags, kernels::Context context) {
+  constexpr uint32_t kHeads = 64;
+  constexpr uint32_t kDims = 512;
+  constexpr uint32_t kWindow = 128;
+  constexpr uint32_t kSelected = 512;
+  constexpr uint64_t kEntries = 1 << 20;
+  std::vector<std::byte> ring(kWindow * 528);
+  std::vector<std::byte> page(kEntries * 288);
+  base::SplitMix64 random(4);
+  for (std::byte& code : ring) code = static_cast<std::byte>(random.below(0x78));
+  for (std::byte& code : page) code = static_cast<std::byte>(random.below(0x78));
+  const std::vector<float> q = random_activations(n * kHeads * kDims);
+  const std::vector<float> sink(kHeads, 0.0F);
+  std::vector<float> out(q.size());
+  std::vector<int32_t> selected(kSelected);
+  std::vector<kernels::AttendJob> jobs(n);
+  std::byte* pages = page.data();
+  Line line{.op = "attend",
+            .layout = "rows",
+            .shape = "64 heads, 128 + 512",
+            .sizes = {kHeads, kDims, kWindow, kSelected},
+            .n = n,
+            .threads = context.pool.size(),
+            .bytes = static_cast<double>(n) * (kWindow * 528 + kSelected * 288),
+            .flops = 4.0 * static_cast<double>(n) * kHeads * kDims * (kWindow + kSelected),
+            .m = {}};
+  line.m = measure(context.pool, kernels::Burn::kFma, page, [&](size_t turn) {
+    for (uint32_t i = 0; i < kSelected; ++i) {
+      selected[i] = static_cast<int32_t>((uint64_t{i} * 2048 + turn * 37 % 2048) % kEntries);
+    }
+    for (uint64_t i = 0; i < n; ++i) {
+      jobs[i].q = &q[i * kHeads * kDims];
+      jobs[i].out = &out[i * kHeads * kDims];
+      jobs[i].window = {ring.data(), kWindow, 528, kDims, kernels::RowFormat::kWindowFp8};
+      jobs[i].window_end = kWindow;
+      jobs[i].main = {&pages, 0, kEntries, 288, kDims, kernels::RowFormat::kMainFp4};
+      jobs[i].selected = selected;
+    }
+    kernels::attend(jobs, {kHeads, kDims, 0.044194F, sink.data()}, context);
+  });
+  CHECK(std::isfinite(out[0]));
+  print(line, flags);
 }
 
 Result<int> run_kernels(const KernelsFlags& flags) {
@@ -167,12 +223,18 @@ Result<int> run_kernels(const KernelsFlags& flags) {
     if (!flags.json) {
       print_out(fmt::format(
           "{}, {} threads: {:.1f} GB/s, {:.0f} Gop/s float32, {:.0f} int8 to 32 bits\n"
-          "  {:<12}{:<10}{:>15}{:>5}  {:<11}{:>10}{:>9}{:>10}{:>8}\n",
+          "  {:<12}{:<10}{:>20}{:>5}  {:<11}{:>10}{:>9}{:>10}{:>8}\n",
           roofs.isa, roofs.threads, roofs.read_gbps, roofs.fma_gflops, roofs.int8_gops, "op",
           "layout", "outputs x inputs", "n", "isa", "us", "GB/s", "GFLOP/s", "of roof"));
     }
     for (const Case& c : cases()) {
-      if (flags.op.empty() || flags.op == c.op) THIMBLE_TRY(run_case(c, flags, roofs, context));
+      if (flags.op.empty() || flags.op == c.op) THIMBLE_TRY(run_case(c, flags, context));
+    }
+    if (flags.op.empty() || flags.op == "attend") {
+      for (const uint64_t n : {1, 16}) run_attend(n, flags, context);
+    }
+    if (flags.op.empty() || flags.op == "index_score") {
+      for (const uint64_t entries : {1 << 16, 1 << 20}) run_index(entries, flags, context);
     }
   }
   return kExitDone;
@@ -194,7 +256,9 @@ Command bench_kernels_command() {
           [flags](Options& options) {
             options.add("--threads", flags->threads, "compute threads; 0: one per CPU");
             options.add("--isa", flags->isa, "one instruction set; else all but scalar");
-            options.add("--op", flags->op, "gemv_mxfp4, gemm_mxfp4, gemv_fp8, gemm_fp8, gemv_bf16");
+            options.add("--op", flags->op,
+                        "gemv_mxfp4, gemm_mxfp4, gemv_fp8, gemm_fp8, gemv_bf16, attend, "
+                        "index_score");
             options.flag("--json", flags->json, "print JSON lines instead of a table");
           },
       .check = [flags] { return check_range("--threads", flags->threads, 0, engine::kThreadsMax); },

@@ -7,7 +7,6 @@
 #include "base/bytes.h"
 #include "base/random.h"
 #include "kernels/packed.h"
-#include "kernels/roofs.h"
 
 namespace thimble::app {
 namespace {
@@ -96,10 +95,6 @@ Rotation::Rotation(Rotation&& other) noexcept
 
 Rotation::~Rotation() {
   if (memory_ != nullptr) ::munmap(memory_, memory_bytes_);
-}
-
-double Rotation::read_gbps(base::ThreadPool& pool) const {
-  return kernels::read_gbps(pool, {memory_, memory_bytes_});
 }
 
 std::vector<float> random_activations(uint64_t count) {

@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
+#include "base/bytes.h"
 #include "base/result.h"
-#include "base/thread_pool.h"
 #include "kernels/view.h"
 
 namespace thimble::app {
@@ -22,8 +22,7 @@ class Rotation {
 
   kernels::WeightView view(size_t turn) const { return views_[turn % views_.size()]; }
   double bytes_each() const { return bytes_each_; }
-  // The rate at which the same bytes can be read at all.
-  double read_gbps(base::ThreadPool& pool) const;
+  Bytes memory() const { return {memory_, memory_bytes_}; }
 
  private:
   Rotation() = default;

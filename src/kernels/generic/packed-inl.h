@@ -145,6 +145,31 @@ inline void fp4_rows(const std::byte* codes, const std::byte* scales, const Int8
   if (r < x.rows) fp4_tile<V, I, 1, kExpanded>(codes, scales, x, r, y, output, outputs);
 }
 
+// One row: several blocks side by side, so that they share what is read of the row and their chains
+// overlap.
+template <class V, class I, uint32_t kBlocks>
+inline void fp4_one_row(const std::byte* blocks, uint64_t block_bytes, const Int8Rows& x,
+                        V (&total)[kBlocks]) {
+  const uint32_t groups = x.groups();
+  const uint64_t codes_bytes = uint64_t{groups} * (kExpandedBytes / 2);
+#pragma GCC unroll 8
+  for (uint32_t b = 0; b < kBlocks; ++b) total[b] = V::zero();
+  for (uint32_t g = 0; g < groups; ++g) {
+    const int8_t* const at[1] = {x.codes + uint64_t{g} * kPackInputs};
+    const typename I::Acc start = I::set(x.offsets[g]);
+    const V half_scale = V::set(x.half_scales[g]);
+#pragma GCC unroll 8
+    for (uint32_t b = 0; b < kBlocks; ++b) {
+      const std::byte* const block = blocks + b * block_bytes;
+      typename I::Acc acc[1] = {start};
+      const typename I::PackedCodes codes{block + uint64_t{g} * (kExpandedBytes / 2)};
+      I::template dot<1>(codes, at, acc);
+      const V scale = V::load_e8m0(block + codes_bytes + uint64_t{g} * kPackOutputs);
+      total[b] = fma(I::to_float(acc[0]), scale * half_scale, total[b]);
+    }
+  }
+}
+
 template <class V, class I>
 void packed_fp4(const std::byte* blocks, uint64_t count, uint32_t outputs, const Int8Rows& x,
                 Rows<float> y, std::byte* scratch) {
@@ -154,7 +179,15 @@ void packed_fp4(const std::byte* blocks, uint64_t count, uint32_t outputs, const
     const auto output = static_cast<uint32_t>(b * kPackOutputs);
     const uint32_t here = outputs - output < kPackOutputs ? outputs - output : kPackOutputs;
     const std::byte* const scales = blocks + uint64_t{groups} * (kExpandedBytes / 2);
-    if (x.rows <= I::kRows) {
+    if (x.rows == 1 && outputs - output >= 4 * kPackOutputs) {
+      V total[4];
+      fp4_one_row<V, I, 4>(blocks, block_bytes, x, total);
+      for (uint32_t i = 0; i < 4; ++i) total[i].store(y.row(0) + output + i * kPackOutputs);
+      b += 3;
+      blocks += 3 * block_bytes;
+      continue;
+    }
+    if (x.rows <= 2 * I::kRows) {
       fp4_rows<V, I, false>(blocks, scales, x, y, output, here);
       continue;
     }
@@ -262,7 +295,7 @@ void tile_rows(Rows<const float> x, float* out) {
   });
 }
 
-inline constexpr uint32_t kFp8DecodedGroups = 16;  // 32 KiB of float32 codes at a time
+inline constexpr uint32_t kFp8DecodedGroups = 8;  // 16 KiB of float32 codes at a time
 
 // One row: several blocks side by side, so that their chains overlap.
 template <class V, uint32_t kBlocks>
@@ -320,7 +353,10 @@ void packed_fp8(const std::byte* blocks, uint64_t count, uint32_t outputs, const
   for (uint64_t b = 0; b < count;) {
     const std::byte* const block = blocks + b * block_bytes;
     uint32_t done = 1;
-    if (x.rows == 1 && b + 4 <= count) {
+    if (x.rows == 1 && b + 8 <= count) {
+      fp8_one_row<V, 8>(block, block_bytes, codes_bytes, groups, x.data, total);
+      done = 8;
+    } else if (x.rows == 1 && b + 4 <= count) {
       fp8_one_row<V, 4>(block, block_bytes, codes_bytes, groups, x.data, total);
       done = 4;
     } else {

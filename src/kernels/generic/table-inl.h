@@ -36,6 +36,8 @@ inline constexpr Table kTableOf = {
     .engram_add = engram_add<V>,
     .attend = attend<V>,
     .score_tile = score_tile<V>,
+    .expand_tile = I::expand_tile,
+    .score_tile_int8 = score_tile_int8<V, I>,
 };
 
 }  // namespace thimble::kernels::generic

@@ -49,6 +49,22 @@ struct ScoreTile {
   uint32_t dims = 0;
 };
 
+// The heads of one query as int8: doubled E2M1 codes, -12 to 12, in groups of 32 dimensions. Scores
+// over MXFP4 keys are then exact in int32 within a group; the bits are those of ScoreTile.
+struct Int8Query {
+  const int8_t* codes = nullptr;     // [heads, dims]; null: the query is not MXFP4
+  const float* scales = nullptr;     // [heads, groups]: a quarter of the scale of the codes' values
+  const int32_t* offsets = nullptr;  // [heads, groups]: -12 times the sum of the group's codes
+};
+struct Int8ScoreTile {
+  Int8Query q;
+  const float* head_weights = nullptr;    // [heads]
+  const std::byte* keys = nullptr;        // [dims / 4, 16, 4] as expand_tile() gives them
+  const std::byte* key_scales = nullptr;  // [groups, 16] E8M0
+  uint32_t heads = 0;
+  uint32_t dims = 0;
+};
+
 // Rows of activations as int8, in groups of 32 that share a scale.
 struct Int8Rows {
   const int8_t* codes = nullptr;       // [rows, cols], -127 to 127
@@ -75,7 +91,7 @@ struct FloatTiles {
 // Bytes of scratch that packed_fp4 and packed_fp8 need.
 constexpr uint64_t packed_scratch_bytes(uint32_t cols, uint64_t rows) {
   const uint64_t expanded = uint64_t{cols} * 16;                          // FP4 codes of a block
-  const uint64_t decoded = uint64_t{512} * 16 * 4 + (rows + 4) * 16 * 4;  // FP8 codes, and sums
+  const uint64_t decoded = uint64_t{512} * 16 * 4 + (rows + 8) * 16 * 4;  // FP8 codes, and sums
   return expanded > decoded ? expanded : decoded;
 }
 
@@ -127,6 +143,9 @@ struct Table {
   void (*attend)(const AttendHeads& task);
   // out: [16]
   void (*score_tile)(const ScoreTile& task, float* out);
+  // The codes of an MXFP4 tile, doubled and 12 larger: [dims / 4, 16 entries, 4 dimensions].
+  void (*expand_tile)(const std::byte* tile, uint32_t dims, std::byte* out);
+  void (*score_tile_int8)(const Int8ScoreTile& task, float* out);
 };
 
 // Null where this build or this CPU has no such table.

@@ -28,6 +28,7 @@
 
 #include "kernels/isa/int_avx512_vnni.h"
 
+#include "kernels/generic/index-inl.h"
 #include "kernels/generic/packed-inl.h"
 
 #if defined(__clang__)
@@ -43,6 +44,7 @@ Table vnni_table(const Table& avx512) {
   Table table = avx512;
   table.name = avx512::IntVnni::kName;
   table.packed_fp4 = generic::packed_fp4<avx512::Vec, avx512::IntVnni>;
+  table.score_tile_int8 = generic::score_tile_int8<avx512::Vec, avx512::IntVnni>;
   return table;
 }
 

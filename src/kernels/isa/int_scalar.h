@@ -54,6 +54,15 @@ struct Int {
       for (uint32_t i = 0; i < 64; ++i) out[piece * 64 + i] = std::byte{codes.code(piece, i)};
     }
   }
+  // Of an MXFP4 tile: byte (4 * piece + j) * 8 + entry / 2 has the entry's code in its nibble.
+  static void expand_tile(const std::byte* tile, uint32_t dims, std::byte* out) {
+    for (uint32_t d = 0; d < dims; ++d) {
+      for (uint32_t e = 0; e < 16; ++e) {
+        const auto both = static_cast<uint8_t>(tile[d * 8 + e / 2]);
+        out[d / 4 * 64 + e * 4 + d % 4] = std::byte{kCodes[e % 2 == 0 ? both & 15 : both >> 4]};
+      }
+    }
+  }
   template <uint32_t kCount, class Codes>
   static void dot(const Codes& codes, const int8_t* const (&x)[kCount], Acc (&acc)[kCount]) {
     for (uint32_t piece = 0; piece < 8; ++piece) {
