@@ -7,5 +7,6 @@ namespace thimble::app {
 
 Command bench_roofs_command();
 Command bench_kernels_command();
+Command bench_generate_command();
 
 }  // namespace thimble::app

@@ -1,0 +1,143 @@
+#include <fmt/format.h>
+
+#include <condition_variable>
+#include <mutex>
+#include <nlohmann/json.hpp>
+
+#include "apps/thimble/bench/commands.h"
+#include "base/random.h"
+#include "engine/engine.h"
+#include "kernels/table.h"
+
+namespace thimble::app {
+namespace {
+
+struct GenerateFlags {
+  Path model;
+  uint64_t prompt_tokens = 512;
+  uint32_t tokens = 64;
+  uint32_t threads = 0;
+  uint32_t rounds = 3;
+  std::string mode = "fast";
+  std::string isa;
+  bool json = false;
+};
+
+// Waits for the end of a request.
+class Waiter : public engine::GenerationSink {
+ public:
+  Next on_token(const engine::GeneratedToken&) override { return Next::kContinue; }
+  void on_end(const engine::GenerationEnd& end) override {
+    const std::lock_guard lock(mutex_);
+    end_ = end;
+    changed_.notify_all();
+  }
+  engine::GenerationEnd wait() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return end_.has_value(); });
+    return *end_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::optional<engine::GenerationEnd> end_;
+};
+
+struct Speeds {
+  double prefill = 0;  // tokens a second
+  double decode = 0;
+};
+
+Result<engine::GenerationEnd> run_once(engine::Engine& engine, const GenerateFlags& flags,
+                                       uint64_t seed) {
+  engine::GenerationRequest request;
+  base::SplitMix64 random(seed);  // a prompt of its own: nothing is cached
+  for (uint64_t i = 0; i < flags.prompt_tokens; ++i) {
+    request.prompt.push_back(static_cast<int32_t>(random.below(engine.config().vocab_size)));
+  }
+  request.max_tokens = flags.tokens;
+  auto sink = std::make_shared<Waiter>();
+  THIMBLE_TRY(engine.submit(std::move(request), sink));
+  const engine::GenerationEnd end = sink->wait();
+  if (end.error) return tl::unexpected(*end.error);
+  return end;
+}
+
+// The best of the rounds.
+Result<Speeds> measure_speeds(engine::Engine& engine, const GenerateFlags& flags) {
+  Speeds best;
+  for (uint32_t round = 0; round < flags.rounds; ++round) {
+    const auto end = THIMBLE_TRY(run_once(engine, flags, round));
+    const auto rate = [](uint64_t tokens, int64_t us) {
+      return us > 0 ? 1e6 * static_cast<double>(tokens) / static_cast<double>(us) : 0;
+    };
+    best.prefill = std::max(best.prefill, rate(end.prompt_tokens, end.prefill_us));
+    best.decode = std::max(best.decode, rate(end.completion_tokens - 1, end.decode_us));
+  }
+  return best;
+}
+
+Result<int> run_generate(const GenerateFlags& flags) {
+  engine::EngineOptions options;
+  options.model_dir = flags.model;
+  options.threads = flags.threads;
+  options.mode = flags.mode == "exact" ? model::Mode::kExact : model::Mode::kFast;
+  options.context_tokens = flags.prompt_tokens + flags.tokens;
+  const auto engine = THIMBLE_TRY(engine::Engine::open(options));
+  for (const kernels::Table* table : kernels::runnable()) {
+    if (!flags.isa.empty() && flags.isa != kernels::name(*table)) continue;
+    const kernels::ScopedTable scope(*table);
+    const Speeds speeds = THIMBLE_TRY(measure_speeds(*engine, flags));
+    const auto layers = static_cast<double>(engine->layers().layers.size());
+    if (flags.json) {
+      nlohmann::ordered_json line = {{"model", engine->model_name()},
+                                     {"isa", kernels::name(*table)},
+                                     {"mode", flags.mode},
+                                     {"prompt_tokens", flags.prompt_tokens},
+                                     {"tokens", flags.tokens},
+                                     {"prefill_tokens_per_second", speeds.prefill},
+                                     {"decode_tokens_per_second", speeds.decode}};
+      print_out(line.dump() + "\n");
+    } else {
+      print_out(
+          fmt::format("{:<11} prefill {:>8.1f} tokens/s, decode {:>8.1f} tokens/s ({:.3g} and "
+                      "{:.3g} ms a layer and token)\n",
+                      kernels::name(*table), speeds.prefill, speeds.decode,
+                      1e3 / speeds.prefill / layers, 1e3 / speeds.decode / layers));
+    }
+  }
+  return kExitDone;
+}
+
+}  // namespace
+
+Command bench_generate_command() {
+  auto flags = std::make_shared<GenerateFlags>();
+  return {.name = "generate",
+          .summary = "Tokens a second of a model, one request at a time",
+          .details =
+              "Random prompts, the best of several rounds, on every instruction set there is: the "
+              "scalar table is the baseline.",
+          .examples = {{"thimble bench generate --model models/nano", ""}},
+          .describe =
+              [flags](Options& options) {
+                options.add("--model", flags->model, "directory of the model", Need::kRequired);
+                options.add("--prompt-tokens", flags->prompt_tokens, "random ids");
+                options.add("--tokens", flags->tokens, "generated, at least 2");
+                options.add("--rounds", flags->rounds, "of which the best counts");
+                options.add("--threads", flags->threads, "compute threads; 0: one per CPU");
+                options.choice("--mode", flags->mode, {"fast", "exact"}, "arithmetic");
+                options.add("--isa", flags->isa, "one instruction set; else all");
+                options.flag("--json", flags->json, "print JSON lines");
+              },
+          .check = [flags]() -> Result<void> {
+            THIMBLE_TRY(check_range("--tokens", flags->tokens, 2, 1U << 20));
+            THIMBLE_TRY(check_range("--prompt-tokens", flags->prompt_tokens, 1, 1U << 24));
+            THIMBLE_TRY(check_range("--rounds", flags->rounds, 1, 1000));
+            return check_range("--threads", flags->threads, 0, engine::kThreadsMax);
+          },
+          .run = [flags] { return run_generate(*flags); }};
+}
+
+}  // namespace thimble::app
