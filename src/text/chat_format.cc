@@ -1,7 +1,10 @@
 #include "text/chat_format.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
+
+#include "text/internal/call_segments.h"
 
 namespace thimble::text {
 namespace {
@@ -26,6 +29,10 @@ const char* role_name(Role role) {
   return "?";
 }
 
+bool is_user_side(Role role) {
+  return role == Role::kUser || role == Role::kSystem || role == Role::kTool;
+}
+
 std::string at_message(size_t index) { return fmt::format("messages[{}]", index); }
 
 bool has_text(const ChatMessage& message) {
@@ -44,9 +51,6 @@ Result<void> check_caller_text(std::string_view text, std::string_view field) {
 
 Result<void> check_message(const ChatMessage& message, const ChatOptions& options,
                            const SpecialTokens& tokens) {
-  if (message.role == Role::kTool) {
-    return fail(ErrorCode::kUnsupported, "tool turns are not supported yet");
-  }
   if (message.role == Role::kLatestReminder) {
     if (options.encoding != ChatEncoding::kRef) {
       return fail(ErrorCode::kInvalidArgument,
@@ -67,7 +71,107 @@ Result<void> check_message(const ChatMessage& message, const ChatOptions& option
     }
     THIMBLE_TRY(check_caller_text(message.content[i].text, field));
   }
+  for (size_t i = 0; i < message.calls.size(); ++i) {
+    const std::string field = fmt::format("tool_calls[{}]", i);
+    if (!tokens.dsml) {
+      return fail(ErrorCode::kUnsupported, "{}: this model's tokenizer has no {}", field,
+                  kDsmlText);
+    }
+    THIMBLE_TRY(check_caller_text(message.calls[i].arguments, field + ".function.arguments"));
+    THIMBLE_TRY(in(call_segments({&message.calls[i], 1}, *tokens.dsml), field));
+  }
   return check_caller_text(message.reasoning, "reasoning");
+}
+
+using Turns = std::vector<const ChatMessage*>;
+
+tl::unexpected<Error> refuse_message(size_t index, std::string why) {
+  return tl::unexpected(
+      in(Error{ErrorCode::kInvalidArgument, std::move(why), {}}, at_message(index)));
+}
+
+// Places of the calls by their ids.
+Result<std::map<std::string_view, size_t>> places_of(const std::vector<ToolCall>& calls,
+                                                     size_t at) {
+  std::map<std::string_view, size_t> places;
+  for (const ToolCall& call : calls) {
+    if (call.id.empty()) return refuse_message(at, "tool_calls: a call without an id");
+    if (!places.emplace(call.id, places.size()).second) {
+      return refuse_message(at, fmt::format("tool_calls: two of id \"{}\"", call.id.substr(0, 64)));
+    }
+  }
+  return places;
+}
+
+// The results that follow the calls of messages[at], in the order of the calls: one of each.
+Result<Turns> results_of(std::span<const ChatMessage> messages, size_t at) {
+  const std::vector<ToolCall>& calls = messages[at].calls;
+  const auto places = THIMBLE_TRY(places_of(calls, at));
+  Turns results(calls.size(), nullptr);
+  for (size_t i = at + 1; i < messages.size() && messages[i].role == Role::kTool; ++i) {
+    const auto place = places.find(messages[i].call_id);
+    if (place == places.end() || results[place->second] != nullptr) {
+      return refuse_message(i, fmt::format("tool_call_id is \"{}\", expected one of the calls "
+                                           "before it that has no result yet",
+                                           messages[i].call_id.substr(0, 64)));
+    }
+    results[place->second] = &messages[i];
+  }
+  for (size_t i = 0; i < calls.size(); ++i) {
+    if (results[i] != nullptr) continue;
+    return refuse_message(at, fmt::format("no tool message with the result of call \"{}\" follows",
+                                          calls[i].id.substr(0, 64)));
+  }
+  return results;
+}
+
+// What is rendered, in order.
+Result<Turns> turns_of(std::span<const ChatMessage> messages, const ChatOptions& options,
+                       const SpecialTokens& tokens) {
+  Turns turns;
+  size_t results_end = 0;  // messages before it are results that have their place
+  for (size_t i = 0; i < messages.size(); ++i) {
+    const ChatMessage& message = messages[i];
+    THIMBLE_TRY(in(check_message(message, options, tokens), at_message(i)));
+    if (message.role == Role::kTool) {
+      if (i >= results_end) return refuse_message(i, "a tool message that follows no call");
+      continue;
+    }
+    const bool skipped = options.encoding == ChatEncoding::kRecipe &&
+                         message.role == Role::kSystem && !has_text(message);
+    if (!skipped) turns.push_back(&message);
+    if (message.calls.empty()) continue;
+    const Turns results = THIMBLE_TRY(results_of(messages, i));
+    turns.insert(turns.end(), results.begin(), results.end());
+    results_end = i + 1 + results.size();
+  }
+  return turns;
+}
+
+// Errors have the request's field for a step.
+Result<void> check_tools(const ChatOptions& options, const SpecialTokens& tokens) {
+  const auto refuse = [](const char* field, ErrorCode code, std::string why) {
+    return tl::unexpected(in(Error{code, std::move(why), {}}, field));
+  };
+  if (!options.tools.empty() && !tokens.dsml) {
+    return refuse(
+        "tools", ErrorCode::kUnsupported,
+        fmt::format("this model's tokenizer has no {}, so it cannot be offered tools", kDsmlText));
+  }
+  if (!options.tools.empty() && options.texts.tools_head.empty()) {
+    return refuse("tools", ErrorCode::kUnsupported,
+                  "this model has no encoding/tools_head.txt and tools_tail.txt, so it cannot be "
+                  "offered tools");
+  }
+  for (size_t i = 0; i < options.tools.size(); ++i) {
+    THIMBLE_TRY(
+        in(check_caller_text(options.tools[i].function, fmt::format("tools[{}]", i)), "tools"));
+  }
+  if (options.ending.forced && options.effort.thinking) {
+    return refuse("tool_choice", ErrorCode::kInvalidArgument,
+                  "a call cannot be demanded of an answer that begins with reasoning");
+  }
+  return {};
 }
 
 class Renderer {
@@ -77,16 +181,19 @@ class Renderer {
       : turns_(turns), options_(options), tokens_(tokens) {
     prompt_.encoding = options.encoding;
     for (size_t i = 0; i < turns.size(); ++i) {
-      if (turns[i]->role == Role::kUser || turns[i]->role == Role::kSystem) last_user_side_ = i;
+      if (is_user_side(turns[i]->role)) last_user_side_ = i;
     }
   }
 
   ChatPrompt run() {
     special(tokens_.bos, kBosText);
     const bool system_first = !turns_.empty() && turns_[0]->role == Role::kSystem;
-    if (system_first || options_.effort.thinking) special(tokens_.system, kSystemText);
+    if (system_first || options_.effort.thinking || !options_.tools.empty()) {
+      special(tokens_.system, kSystemText);
+    }
     if (options_.effort.thinking) effort_line();
     if (system_first) content(*turns_[0]);
+    if (!options_.tools.empty()) tools();
     for (size_t i = system_first ? 1 : 0; i < turns_.size(); ++i) turn(i);
     end();
     return std::move(prompt_);
@@ -100,6 +207,29 @@ class Renderer {
         options_.effort.budget, kBlankLine));
   }
 
+  void tools() {
+    template_text(kBlankLine);
+    template_text(options_.texts.tools_head);
+    std::string lines;
+    for (const Tool& tool : options_.tools) {
+      if (!lines.empty()) lines += '\n';
+      lines +=
+          options_.encoding == ChatEncoding::kRef ? ref_tool_line(tool) : recipe_tool_line(tool);
+    }
+    caller_text(lines);
+    template_text(options_.texts.tools_tail);
+  }
+
+  // Users and results share a turn.
+  void user_turn(size_t index) {
+    const Role before = index > 0 ? turns_[index - 1]->role : Role::kSystem;
+    if (before == Role::kUser || before == Role::kTool) {
+      template_text(kBlankLine);
+    } else {
+      special(tokens_.user, kUserText);
+    }
+  }
+
   void turn(size_t index) {
     const ChatMessage& message = *turns_[index];
     switch (message.role) {
@@ -108,11 +238,7 @@ class Renderer {
         content(message);
         break;
       case Role::kUser:
-        if (index > 0 && turns_[index - 1]->role == Role::kUser) {
-          template_text(kBlankLine);
-        } else {
-          special(tokens_.user, kUserText);
-        }
+        user_turn(index);
         content(message);
         break;
       case Role::kAssistant:
@@ -123,7 +249,11 @@ class Renderer {
         content(message);
         break;
       case Role::kTool:
-        break;  // Refused by check_message().
+        user_turn(index);
+        template_text("<tool_result>");
+        content(message);
+        template_text("</tool_result>");
+        break;
     }
   }
 
@@ -134,7 +264,7 @@ class Renderer {
     const bool past = last_user_side_ && index < *last_user_side_;
     const bool drops = options_.past_reasoning == PastReasoning::kDrop ||
                        (options_.past_reasoning == PastReasoning::kByEncoding &&
-                        options_.encoding == ChatEncoding::kRef);
+                        options_.encoding == ChatEncoding::kRef && options_.tools.empty());
     return !(past && drops);
   }
 
@@ -155,6 +285,9 @@ class Renderer {
     }
     prompt_.opens_in_reasoning = false;
     content(message);
+    if (!message.calls.empty()) {
+      append(*call_segments(message.calls, *tokens_.dsml));  // checked by check_message()
+    }
     if (!open) special(tokens_.eos, kEosText);
   }
 
@@ -174,6 +307,14 @@ class Renderer {
     // Ref writes the header as part of the turn before it, and a reminder has none.
     if (last == Role::kLatestReminder || !options_.ending.add_generation_prompt) return;
     assistant_header(options_.effort.thinking);
+    if (!options_.ending.forced || options_.tools.empty()) return;
+    ForcedBlock block = forced_block(*options_.ending.forced, *tokens_.dsml);
+    append(std::move(block.segments));
+    prompt_.forced = std::move(block.text);
+  }
+
+  void append(std::vector<Segment> segments) {
+    for (Segment& segment : segments) prompt_.segments.push_back(std::move(segment));
   }
 
   void content(const ChatMessage& message) {
@@ -184,14 +325,14 @@ class Renderer {
   }
 
   void special(int32_t id, std::string_view text) {
-    prompt_.segments.push_back({SegmentKind::kSpecial, id, std::string(text)});
+    prompt_.segments.push_back({SegmentKind::kSpecial, id, std::string(text), {}});
   }
   void template_text(std::string_view text) {
-    prompt_.segments.push_back({SegmentKind::kTemplate, -1, std::string(text)});
+    prompt_.segments.push_back({SegmentKind::kTemplate, -1, std::string(text), {}});
   }
   void caller_text(std::string_view text) {
     if (text.empty()) return;
-    prompt_.segments.push_back({SegmentKind::kCaller, -1, std::string(text)});
+    prompt_.segments.push_back({SegmentKind::kCaller, -1, std::string(text), {}});
   }
 
   std::span<const ChatMessage* const> turns_;
@@ -229,7 +370,7 @@ Result<ChatEncoding> parse_chat_encoding(std::string_view name) {
 }
 
 ChatMessage make_message(Role role, std::string text, std::string reasoning) {
-  return {role, {{PartKind::kText, std::move(text)}}, std::move(reasoning)};
+  return {role, {{PartKind::kText, std::move(text)}}, std::move(reasoning), {}, {}};
 }
 
 Result<PromptEnding> make_prompt_ending(std::optional<bool> add_generation_prompt,
@@ -239,7 +380,8 @@ Result<PromptEnding> make_prompt_ending(std::optional<bool> add_generation_promp
                 "add_generation_prompt and continue_final_message are both true: either a new "
                 "turn begins or the last one continues");
   }
-  return PromptEnding{add_generation_prompt.value_or(true), continue_final_message.value_or(false)};
+  return PromptEnding{
+      add_generation_prompt.value_or(true), continue_final_message.value_or(false), {}};
 }
 
 Result<ChatPrompt> render_chat(std::span<const ChatMessage> messages, const ChatOptions& options,
@@ -247,14 +389,8 @@ Result<ChatPrompt> render_chat(std::span<const ChatMessage> messages, const Chat
   if (messages.empty()) {
     return fail(ErrorCode::kInvalidArgument, "messages: empty, expected at least one");
   }
-  std::vector<const ChatMessage*> turns;
-  for (size_t i = 0; i < messages.size(); ++i) {
-    const ChatMessage& message = messages[i];
-    THIMBLE_TRY(in(check_message(message, options, tokens), at_message(i)));
-    const bool skipped = options.encoding == ChatEncoding::kRecipe &&
-                         message.role == Role::kSystem && !has_text(message);
-    if (!skipped) turns.push_back(&message);
-  }
+  THIMBLE_TRY(check_tools(options, tokens));
+  const Turns turns = THIMBLE_TRY(turns_of(messages, options, tokens));
   return Renderer(turns, options, tokens).run();
 }
 

@@ -6,8 +6,12 @@
 // without control tokens, so that a typed `<｜User｜>` stays text, and segment borders also cut
 // tokens. Ref is the released encoder: one string in which control tokens are active.
 //
-// Tool turns and image parts are named here and refused with kUnsupported until they arrive; a
-// literal image placeholder in caller text is refused always. Stateless; any thread.
+// Tools on offer stand at the end of the first turn, between the model's own texts; calls of past
+// turns are written in the model's grammar (text/call_parser.h) and their results, in the order of
+// the calls, in the user's turn after them (section 6).
+//
+// Image parts are named here and refused with kUnsupported until they arrive; a literal image
+// placeholder in caller text is refused always. Stateless; any thread.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +22,11 @@
 #include <vector>
 
 #include "base/result.h"
+#include "text/encoding_texts.h"
 #include "text/reasoning_effort.h"
 #include "text/special_tokens.h"
 #include "text/tokenizer.h"
+#include "text/tools.h"
 
 namespace thimble::text {
 
@@ -28,7 +34,7 @@ enum class Role {
   kSystem,  // "developer" is read as this.
   kUser,
   kAssistant,
-  kTool,            // Not rendered yet.
+  kTool,            // The result of a call.
   kLatestReminder,  // Ref only.
 };
 
@@ -51,7 +57,9 @@ struct ContentPart {
 struct ChatMessage {
   Role role = Role::kUser;
   std::vector<ContentPart> content;  // Joined with a blank line. A plain string is one text part.
-  std::string reasoning;             // Assistant only.
+  std::string reasoning = {};        // Assistant only.
+  std::vector<ToolCall> calls = {};  // Assistant only.
+  std::string call_id = {};          // kTool only: whose result it is.
 };
 
 ChatMessage make_message(Role role, std::string text, std::string reasoning = {});
@@ -68,10 +76,16 @@ enum class PastReasoning {
   kDrop,
 };
 
+// A call that the answer must begin with; it goes with reasoning off only.
+struct ForcedCall {
+  std::string name = {};  // Empty: of any tool.
+};
+
 // How the prompt ends.
 struct PromptEnding {
   bool add_generation_prompt = true;    // Open a new assistant turn,
   bool continue_final_message = false;  // but continue the last turn if the assistant had it.
+  std::optional<ForcedCall> forced = {};
 };
 
 // From the request's fields, either of which may be absent. Both true is an error.
@@ -83,6 +97,8 @@ struct ChatOptions {
   ReasoningEffort effort;
   PastReasoning past_reasoning = PastReasoning::kByEncoding;
   PromptEnding ending;
+  std::vector<Tool> tools = {};  // On offer. They need `texts` that have a tools_head.
+  EncodingTexts texts = {};
 };
 
 enum class SegmentKind {
@@ -95,12 +111,15 @@ struct Segment {
   SegmentKind kind = SegmentKind::kTemplate;
   int32_t id = -1;   // kSpecial only.
   std::string text;  // A special token's content, or the text.
+  // Caller text that is printed anew: how it was spelled, if that differs.
+  std::string as_sent = {};
 };
 
 struct ChatPrompt {
   ChatEncoding encoding = ChatEncoding::kRecipe;
   std::vector<Segment> segments;
   bool opens_in_reasoning = false;  // What is generated first is reasoning, up to </think>.
+  std::string forced = {};          // What a CallParser of the answer has to be given first.
 };
 
 // Errors name the message by its index, as "messages[2]: ...".
