@@ -39,30 +39,37 @@ Dispatch dispatch_rows(uint32_t experts, Rows<const int32_t> ids, Rows<const flo
   return out;
 }
 
+// An expert, the rows that chose it, and where its results go.
 struct ExpertRows {
   const ExpertWeights* weights = nullptr;
-  uint64_t first = 0;  // of the gathered rows
-  uint64_t count = 0;
+  Rows<const float> x;
+  Rows<float> out;
 };
 
-// out = w2 (silu(w1 x) * (w3 x) * row weight) for every expert's slice of the gathered rows.
-void run_experts(const Step& step, const std::vector<ExpertRows>& experts, Rows<const float> x,
-                 const float* row_weights, Rows<float> out) {
+// out = w2 (silu(w1 x) * (w3 x) * row weight), all experts side by side. row_weights: one for every
+// row of x, in the order of `experts`.
+void run_experts(const Step& step, const std::vector<ExpertRows>& experts,
+                 const float* row_weights) {
   const kernels::Workspace::Mark mark(step.context.workspace);
-  const Rows<float> gate = step.take(x.rows, step.config.moe_intermediate_size);
-  const Rows<float> up = step.take(x.rows, step.config.moe_intermediate_size);
+  uint64_t rows = 0;
+  for (const ExpertRows& e : experts) rows += e.x.rows;
+  const Rows<float> gate = step.take(rows, step.config.moe_intermediate_size);
+  const Rows<float> up = step.take(rows, step.config.moe_intermediate_size);
   std::vector<kernels::LinearJob> jobs;
+  uint64_t first = 0;
   for (const ExpertRows& e : experts) {
-    const Rows<const float> slice = x.slice(e.first, e.count);
-    jobs.push_back({e.weights->w1, slice, gate.slice(e.first, e.count)});
-    jobs.push_back({e.weights->w3, slice, up.slice(e.first, e.count)});
+    jobs.push_back({e.weights->w1, e.x, gate.slice(first, e.x.rows)});
+    jobs.push_back({e.weights->w3, e.x, up.slice(first, e.x.rows)});
+    first += e.x.rows;
   }
   kernels::linear_batch(jobs, step.context);
   kernels::swiglu(gate, up, static_cast<float>(step.config.swiglu_limit), row_weights, gate,
                   step.context);
   jobs.clear();
+  first = 0;
   for (const ExpertRows& e : experts) {
-    jobs.push_back({e.weights->w2, gate.slice(e.first, e.count), out.slice(e.first, e.count)});
+    jobs.push_back({e.weights->w2, gate.slice(first, e.x.rows), e.out});
+    first += e.x.rows;
   }
   kernels::linear_batch(jobs, step.context);
 }
@@ -90,7 +97,7 @@ Dispatch choose_experts(const Step& step, const LayerWeights& weights, const arc
 void mixture_of_experts(Step& step, const LayerWeights& weights, const arch::LayerRole& role,
                         Rows<const float> x, Rows<float> y) {
   const kernels::Workspace::Mark mark(step.context.workspace);
-  const Dispatch dispatch = choose_experts(step, weights, role, x);
+  Dispatch dispatch = choose_experts(step, weights, role, x);
   const Rows<float> gathered = step.take(dispatch.row.size(), x.cols);
   const Rows<float> routed = step.take(dispatch.row.size(), x.cols);
   step.context.pool.parallel_for(gathered.rows, [&](uint64_t place, uint32_t) {
@@ -99,11 +106,16 @@ void mixture_of_experts(Step& step, const LayerWeights& weights, const arch::Lay
   std::vector<ExpertRows> experts;
   for (uint32_t e = 0; e < step.config.n_routed_experts; ++e) {
     const uint64_t count = dispatch.first[e + 1] - dispatch.first[e];
-    if (count > 0) experts.push_back({&weights.experts[e], dispatch.first[e], count});
+    const uint64_t first = dispatch.first[e];
+    if (count == 0) continue;
+    experts.push_back(
+        {&weights.experts[e], gathered.slice(first, count), routed.slice(first, count)});
   }
-  run_experts(step, experts, gathered, dispatch.weight.data(), routed);
+  // The shared expert goes along, its rows unweighted: times one.
   const Rows<float> shared = step.take(step.n(), x.cols);
-  run_experts(step, {{&weights.shared, 0, step.n()}}, x, nullptr, shared);
+  experts.push_back({&weights.shared, x, shared});
+  dispatch.weight.resize(dispatch.row.size() + step.n(), 1.0F);
+  run_experts(step, experts, dispatch.weight.data());
   // One canonical order: routed experts by ascending id, then the shared one.
   step.context.pool.parallel_for(step.n(), [&](uint64_t i, uint32_t) {
     float* out = y.row(i);

@@ -52,11 +52,12 @@ struct Speeds {
 Result<engine::GenerationEnd> run_once(engine::Engine& engine, const GenerateFlags& flags,
                                        uint64_t seed) {
   engine::GenerationRequest request;
-  base::SplitMix64 random(seed);  // a prompt of its own: nothing is cached
+  base::SplitMix64 random(seed);
   for (uint64_t i = 0; i < flags.prompt_tokens; ++i) {
     request.prompt.push_back(static_cast<int32_t>(random.below(engine.config().vocab_size)));
   }
   request.max_tokens = flags.tokens;
+  request.reuse = false;
   auto sink = std::make_shared<Waiter>();
   THIMBLE_TRY(engine.submit(std::move(request), sink));
   const engine::GenerationEnd end = sink->wait();
