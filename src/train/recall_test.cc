@@ -156,7 +156,7 @@ double rule_accuracy(bool engram) {
   for (int i = 0; i < kSymbols * kSymbols; ++i) {
     rule.push_back(static_cast<int32_t>(random.below(kSymbols)));
   }
-  TrainOptions options = plain_options(c, 400);
+  TrainOptions options = plain_options(c, 300);
   base::ThreadPool pool(2);
   Learner learner(options, tiny.tables(at::kFloat), pool);
   learner.begin(begin_values(tiny.parameters, 1));
