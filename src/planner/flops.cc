@@ -166,7 +166,7 @@ std::vector<RoleCost> FlopsModel::roles() const {
     auto found = std::ranges::find(roles, name, &RoleCost::role);
     if (found == roles.end()) {
       const Layer& layer = layers_[role.layer];
-      found = roles.insert(roles.end(), {name, 0, layer.row, layer.keys_only});
+      found = roles.insert(roles.end(), {name, 0, role.layer, layer.row, layer.keys_only});
     }
     ++found->layers;
   }

@@ -45,6 +45,7 @@ Ops sum(const OpsByPart& parts);
 struct RoleCost {
   std::string role;  // "Full, ratio 2", "Reuse", ...
   uint32_t layers = 0;
+  uint32_t first_layer = 0;
   OpsByPart row;        // a row that runs whole
   OpsByPart keys_only;  // a row that leaves its key and entry only
 };

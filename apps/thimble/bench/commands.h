@@ -7,6 +7,7 @@ namespace thimble::app {
 
 Command bench_roofs_command();
 Command bench_kernels_command();
+Command bench_layer_command();
 Command bench_generate_command();
 
 }  // namespace thimble::app
