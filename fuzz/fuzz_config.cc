@@ -42,7 +42,7 @@ void check_bytes(const Config& config) {
   for (const CacheFormat format : {CacheFormat::kPacked, CacheFormat::kFloat}) {
     const CacheLayout layout = make_cache_layout(config, format);
     CHECK_EQ(layout.rows_bytes(kBlockTokens), layout.block_bytes);
-    CHECK_EQ(layout.reserved_bytes(kBlockTokens + 1), 2 * layout.block_bytes);
+    CHECK_EQ(layout.reserved_bytes(kBlockTokens + 1), 2 * layout.block_stride_bytes());
     CHECK_LE(layout.rows_bytes(77), layout.reserved_bytes(77));
     sequence_bytes(config, layout);
   }
