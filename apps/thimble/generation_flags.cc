@@ -34,6 +34,7 @@ Result<std::unique_ptr<engine::Engine>> open_engine(const EngineFlags& flags,
                                          : model::Mode::kFast;
   options.threads = flags.threads;
   options.context_tokens = flags.context;
+  options.sequences_max = 1;
   apply(cache, options);
   auto engine = THIMBLE_TRY(engine::Engine::open(options));
   if (engine->tokenizer() == nullptr) {

@@ -14,6 +14,7 @@
 #include "engine/engine.h"
 #include "server/api_server.h"
 #include "text/chat_format.h"
+#include "text/encoding_texts.h"
 #include "text/reasoning_effort.h"
 #include "web/assets.h"
 
@@ -31,6 +32,7 @@ struct ServeFlags {
   uint32_t threads = 0;
   uint64_t context = 0;
   uint32_t queue = 64;
+  uint32_t max_sequences = 0;
   uint32_t connections = 1024;
   std::string mode = "fast";
   bool strict_model = false;
@@ -99,6 +101,7 @@ Result<void> check(const ServeFlags& flags) {
   THIMBLE_TRY(check_range("--port", flags.port, 0, kPortMax));
   THIMBLE_TRY(check_range("--threads", flags.threads, 0, engine::kThreadsMax));
   THIMBLE_TRY(check_range("--queue", flags.queue, 1, engine::kQueueRequestsMax));
+  THIMBLE_TRY(check_range("--max-sequences", flags.max_sequences, 0, engine::kSequencesAtOnceMax));
   THIMBLE_TRY(check_range("--connections", flags.connections, 1, UINT32_MAX));
   THIMBLE_TRY(
       check_range("--max-tokens-default", flags.max_tokens_default.value_or(1), 1, UINT32_MAX));
@@ -122,6 +125,7 @@ Result<std::unique_ptr<engine::Engine>> open_engine(const ServeFlags& flags) {
                                          : model::Mode::kFast;
   options.threads = flags.threads;
   options.queue_requests_max = flags.queue;
+  options.sequences_max = flags.max_sequences;
   options.context_tokens = flags.context;
   options.measures_replay = true;
   apply(flags.cache, options);
@@ -139,6 +143,14 @@ bool has_random_weights(const Path& model_dir) {
   if (!config) return false;
   const auto json = nlohmann::json::parse(*config, nullptr, false);
   return json.is_object() && json.value("thimble_random_weights", nlohmann::json()) == true;
+}
+
+// Those of the released model must be the published ones.
+Result<text::EncodingTexts> encoding_texts(const engine::Engine& engine, const Path& model_dir) {
+  const bool released =
+      engine.config() == arch::released_config() && !has_random_weights(model_dir);
+  return text::open_encoding_texts(
+      model_dir, released ? text::TextsOf::kReleasedModel : text::TextsOf::kOtherModel);
 }
 
 void print_start(const engine::Engine& engine, bool random_weights) {
@@ -164,6 +176,7 @@ Result<int> run_serve(const ServeFlags& flags) {
       server::make_model_info(engine->model_name(), engine->context_tokens(), *engine->tokenizer());
   info.vocab_size = engine->config().vocab_size;
   info.random_weights = has_random_weights(flags.model);
+  info.texts = THIMBLE_TRY(encoding_texts(*engine, flags.model));
   print_start(*engine, info.random_weights);
   if (!server->only_this_machine() && routes.api_key.empty()) {
     base::log_warn("anyone who reaches this address can use the model",
@@ -190,6 +203,8 @@ void describe(ServeFlags& flags, Options& options) {
   options.add("--context", flags.context,
               "longest prompt and answer; 0: what model and memory allow");
   options.add("--queue", flags.queue, "requests that may wait");
+  options.add("--max-sequences", flags.max_sequences,
+              "requests that run at once; 0: what memory allows, at most 32");
   options.add("--connections", flags.connections, "clients at once");
   options.choice("--mode", flags.mode, {"fast", "exact", "nokvq"}, "arithmetic (docs/numerics.md)");
   options.flag("--strict-model", flags.strict_model, "answer 404 to other model names");

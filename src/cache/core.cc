@@ -18,7 +18,7 @@ uint64_t Core::checksum(BlockId block) const {
 Result<void> Core::make_room(uint64_t blocks) {
   if (pool.blocks_free() >= blocks) return {};
   drop_expired();
-  const uint64_t reachable = pool.blocks_free() + tree.evictable() + snapshots.block_references();
+  const uint64_t reachable = blocks_available();
   while (pool.blocks_free() < blocks && reachable >= blocks) {
     PrefixNode* const leaf = tree.oldest();
     Snapshot* const snapshot = snapshots.oldest_with_blocks();

@@ -182,6 +182,8 @@ CacheCounters PagedCache::counters() const {
   return now;
 }
 
+uint64_t PagedCache::blocks_available() const { return core_->blocks_available(); }
+
 Result<void> PagedCache::check_integrity() const { return core_->check_integrity(); }
 
 }  // namespace thimble::cache

@@ -112,6 +112,8 @@ class PagedCache {
 
   const arch::CacheLayout& layout() const;
   CacheCounters counters() const;
+  // Blocks that are free, or that nobody uses: what Sequence::reserve() could have.
+  uint64_t blocks_available() const;
 
   // Counts everything anew and names the first thing that does not hold: references, free list,
   // order of the tree, pins, bytes of published blocks, rows beyond a sequence's end, snapshots.

@@ -169,6 +169,16 @@ Result<void> Sequence::reserve(uint64_t tokens) {
   return {};
 }
 
+void Sequence::unreserve() {
+  while (blocks_.size() > core_.blocks_for(length())) pop_block();
+  touched_ = length();
+}
+
+uint64_t Sequence::blocks_missing(uint64_t tokens) const {
+  const uint64_t wanted = core_.blocks_for(tokens);
+  return wanted > blocks_.size() ? wanted - blocks_.size() : 0;
+}
+
 void Sequence::commit(std::span<const int32_t> ids, std::span<const uint64_t> entries_written,
                       std::span<const ContentMark> marks) {
   const uint64_t from = length();

@@ -56,6 +56,10 @@ class Sequence {
   // are in the way, so that waiting helps; kResourceExhausted names the bytes when it can never
   // fit. REQUIRES: tokens <= tokens_max().
   Result<void> reserve(uint64_t tokens);
+  // Gives back what was reserved beyond length(). REQUIRES: nothing was written there.
+  void unreserve();
+  // Blocks that reserve(tokens) would take.
+  uint64_t blocks_missing(uint64_t tokens) const;
 
   // Appends the tokens that the model has just run. `entries_written`: what it stored, [owners],
   // which must be the entries that these tokens complete. REQUIRES: room was reserved.

@@ -25,6 +25,7 @@ Result<void> check_options(const EngineOptions& options) {
   };
   THIMBLE_TRY(check("threads", options.threads, 0, kThreadsMax));
   THIMBLE_TRY(check("prefill_chunk", options.prefill_chunk, 1, 1U << 20));
+  THIMBLE_TRY(check("sequences_max", options.sequences_max, 0, kSequencesAtOnceMax));
   return check("queue_requests_max", options.queue_requests_max, 1, kQueueRequestsMax);
 }
 
@@ -60,6 +61,7 @@ Result<planner::StartupPlan> plan_for(const arch::Checkpoint& checkpoint,
   wishes.context_tokens = options.context_tokens;
   wishes.kv_bytes = options.kv_bytes;
   wishes.snapshot_bytes = options.snapshot_bytes;
+  wishes.sequences = options.sequences_max;
   wishes.step_rows = options.prefill_chunk;
   wishes.packs = options.mode == model::Mode::kFast;
   return planner::plan_startup(checkpoint.config(), layout, checkpoint.bytes(), wishes,
@@ -137,6 +139,7 @@ Result<void> Engine::Impl::load(const EngineOptions& options) {
   scheduling.prefill_chunk = options.prefill_chunk;
   scheduling.queue_requests_max = options.queue_requests_max;
   scheduling.context_tokens = plan.context_tokens;
+  scheduling.sequences_max = static_cast<uint32_t>(plan.sequences);
   scheduler.emplace(*runner, scheduling);
   return {};
 }

@@ -1,8 +1,8 @@
 // One loaded model and the one thread that runs it.
 //
 // submit(), cancel() and counters() may be called from any thread, everything else is fixed once
-// open. Requests wait in a bounded queue and run one at a time, in order; sinks are called on the
-// engine thread. Destroying the engine ends all requests with kCancelled before the destructor
+// open. Requests wait in a bounded queue, by priority and age, until they run, many at once, each
+// as if it were alone; sinks are called on the engine thread. Destroying the engine ends all requests with kCancelled before the destructor
 // returns; it must not happen on the engine thread.
 #pragma once
 
@@ -25,12 +25,14 @@ namespace thimble::engine {
 
 inline constexpr uint32_t kThreadsMax = 4096;
 inline constexpr uint32_t kQueueRequestsMax = 1U << 20;
+inline constexpr uint32_t kSequencesAtOnceMax = 4096;
 
 struct EngineOptions {
   Path model_dir;
   model::Mode mode = model::Mode::kFast;
   uint32_t threads = 0;                   // compute threads, up to kThreadsMax; 0: one per CPU
-  uint32_t prefill_chunk = 256;           // prompt tokens per step
+  uint32_t prefill_chunk = 256;           // tokens of prompts in a step, at most
+  uint32_t sequences_max = 0;             // requests that run at once; 0: as memory allows
   uint32_t queue_requests_max = 64;       // 1 to kQueueRequestsMax
   uint64_t context_tokens = 0;            // 0: the model's maximum, less what memory cannot hold
   std::optional<uint64_t> kv_bytes = {};  // pool of global KV; empty: what memory allows

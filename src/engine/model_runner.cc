@@ -1,5 +1,6 @@
 #include "engine/internal/model_runner.h"
 
+#include <algorithm>
 #include <new>
 #include <optional>
 #include <utility>
@@ -15,11 +16,9 @@ namespace {
 
 struct ModelSequence : RunnerSequence {
   ModelSequence(std::unique_ptr<cache::Sequence> rows, model::SequenceState begun, Prefill way,
-                uint64_t hit, uint64_t prompt)
+                uint64_t hit)
       : cached(std::move(rows)), state(std::move(begun)), prefill(std::move(way)) {
     reuse.cached_tokens = hit;
-    reuse.replayed_tokens = hit > prefill.begin() ? hit - prefill.begin() : 0;
-    reuse.computed_tokens = prompt - prefill.begin();
   }
 
   uint64_t begin() const override { return prefill.begin(); }
@@ -28,15 +27,37 @@ struct ModelSequence : RunnerSequence {
   }
   ReuseUsage usage() const override {
     ReuseUsage usage = reuse;
-    usage.exact = cached->marks() == cache::Marks{};
+    usage.exact =
+        cached->marks() == cache::Marks{} && (prefill.done() || prefill.marks() == cache::Marks{});
     return usage;
+  }
+  uint64_t layer_rows(uint64_t from, uint64_t to) const override {
+    if (prefill.done()) return (to - from) * state.windows.size();
+    uint64_t rows = 0;
+    for (const arch::LayerRows& layer : prefill.rows().layers) {
+      rows += to - std::clamp(layer.rows_begin, from, to);
+    }
+    return rows;
+  }
+  uint64_t blocks_missing(uint64_t tokens) const override { return cached->blocks_missing(tokens); }
+  bool intact() const override { return !broken; }
+
+  // Erases what a step wrote that broke off.
+  void discard() {
+    const uint64_t begin = cached->window_begin();
+    const uint64_t end = cached->window_end();
+    cached->discard_uncommitted();
+    broken = cached->window_begin() != begin || cached->window_end() != end;
   }
 
   std::unique_ptr<cache::Sequence> cached;
   model::SequenceState state;
   Prefill prefill;
   ReuseUsage reuse;
+  bool broken = false;
 };
+
+ModelSequence& own(RunnerSequence* sequence) { return *static_cast<ModelSequence*>(sequence); }
 
 // A snapshot is a favour to later requests: this one does not fail for want of memory for it.
 void keep_snapshot(ModelSequence& sequence) {
@@ -132,7 +153,7 @@ Result<std::unique_ptr<RunnerSequence>> ModelRunner::start(const SequenceSpec& s
     cached.commit(prompt.subspan(cached.length(), prefill.begin() - cached.length()), none);
   }
   return std::make_unique<ModelSequence>(std::move(begun.cached), std::move(state),
-                                         std::move(prefill), begun.route.hit, prompt.size());
+                                         std::move(prefill), begun.route.hit);
 }
 
 // What it would find is a mistake of this program: rows that are not what they are taken for.
@@ -148,22 +169,26 @@ Result<void> ModelRunner::run(std::span<const Step> steps) {
   return ran;
 }
 
+Result<void> ModelRunner::reserve(const Step& step) {
+  ModelSequence& sequence = own(step.sequence);
+  const uint64_t end = sequence.state.position + step.ids.size();
+  return sequence.cached->reserve(std::max(end, sequence.cached->length()));
+}
+
+void ModelRunner::unreserve(RunnerSequence& sequence) { own(&sequence).cached->unreserve(); }
+
 Result<void> ModelRunner::run_steps(std::span<const Step> steps) {
   std::vector<model::Chunk> chunks;
   std::vector<std::vector<uint64_t>> written(steps.size());
-  // Whatever comes in between, an exception too: what was not committed is erased.
+  // An exception in the middle may leave rows behind.
   struct Undo {
     std::span<const Step> steps;
     ~Undo() {
-      for (const Step& step : steps) {
-        static_cast<ModelSequence*>(step.sequence)->cached->discard_uncommitted();
-      }
+      for (const Step& step : steps) own(step.sequence).discard();
     }
   } undo{steps};
   for (size_t i = 0; i < steps.size(); ++i) {
-    auto& sequence = *static_cast<ModelSequence*>(steps[i].sequence);
-    const uint64_t end = sequence.state.position + steps[i].ids.size();
-    THIMBLE_TRY(sequence.cached->reserve(std::max(end, sequence.cached->length())));
+    ModelSequence& sequence = own(steps[i].sequence);
     written[i].resize(model_.plan().owners.size());
     model::Chunk chunk;
     chunk.state = &sequence.state;
@@ -175,18 +200,33 @@ Result<void> ModelRunner::run_steps(std::span<const Step> steps) {
     chunk.written = written[i];
     chunks.push_back(chunk);
   }
-  THIMBLE_TRY(model_.forward(chunks, {pool_, workspace_}));
+  const auto ran = model_.forward(chunks, {pool_, workspace_});
   undo.steps = {};
   for (size_t i = 0; i < steps.size(); ++i) {
-    commit(*static_cast<ModelSequence*>(steps[i].sequence), steps[i].ids, written[i]);
+    ModelSequence& sequence = own(steps[i].sequence);
+    if (ran) {
+      commit(sequence, steps[i].ids, written[i]);
+    } else {
+      sequence.cached->unreserve();  // errors come before anything is written
+    }
   }
-  return {};
+  return ran;
 }
 
 void ModelRunner::finish(RunnerSequence& sequence) {
-  auto& ended = static_cast<ModelSequence&>(sequence);
-  if (ended.prefill.done() && options_.cache.snapshot_bytes > 0) keep_snapshot(ended);
+  pause(sequence);
   if (options_.checks_cache) check_cache();
+}
+
+// Where windows are whole a snapshot is all that going on needs beside the blocks.
+void ModelRunner::pause(RunnerSequence& sequence) {
+  if (own(&sequence).prefill.done() && options_.cache.snapshot_bytes > 0) {
+    keep_snapshot(own(&sequence));
+  }
+}
+
+uint64_t ModelRunner::blocks_available() const {
+  return cache_->layout().block_bytes == 0 ? UINT64_MAX : cache_->blocks_available();
 }
 
 CacheUse ModelRunner::cache_use() const {

@@ -9,6 +9,7 @@
 #include "engine/testing.h"
 #include "model/forward.h"
 #include "planner/ledger.h"
+#include "planner/placement.h"
 #include "planner/startup_plan.h"
 
 namespace thimble::engine {
@@ -55,6 +56,8 @@ TEST(PlanBytes, AnEngineTakesWhatItPlanned) {
   EXPECT_EQ(use.snapshot_bytes, lengths.size() * ledger.snapshot_bytes + ids);
   EXPECT_EQ(plan.weights_bytes, ledger.checkpoint_bytes);
 }
+
+TEST(PlanBytes, ConstantsOfTheKernels) { EXPECT_EQ(planner::kScoreFloats, kernels::kScoreFloats); }
 
 // What the model adds to a snapshot is as long as the layout says.
 TEST(PlanBytes, AStateTakesWhatTheLayoutSays) {

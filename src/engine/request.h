@@ -15,6 +15,11 @@ using RequestId = uint64_t;  // from 1 on, never used twice
 
 inline constexpr uint32_t kTopLogprobsMax = 20;
 
+struct LogitBias {
+  int32_t token = 0;
+  float bias = 0;  // [-100, 100], added to the token's logit
+};
+
 // Sampling of one request. temperature 0 is greedy; filters apply in the order top_k, top_p, min_p.
 struct SamplingParams {
   float temperature = 1.0F;  // [0, 2]
@@ -22,6 +27,10 @@ struct SamplingParams {
   uint32_t top_k = 0;        // 0: off
   float min_p = 0.0F;        // [0, 1]; 0: off
   uint64_t seed = 0;         // the same seed and prompt give the same tokens
+  // Taken off the logits of tokens that the answer has: once, and once for each time. [-2, 2]
+  float presence_penalty = 0.0F;
+  float frequency_penalty = 0.0F;
+  std::vector<LogitBias> logit_bias = {};
 };
 
 struct GenerationRequest {
@@ -31,6 +40,8 @@ struct GenerationRequest {
   std::vector<int32_t> stop_tokens;       // end the answer; never shown to the sink
   std::vector<int32_t> masked_tokens;     // never sampled
   Replay replay = Replay::kAuto;          // after a hit in the prefix cache
+  int32_t priority = 0;                   // higher ones run first, and with the larger share
+  std::optional<int64_t> deadline_us;     // of base::monotonic_us(); then it ends with an error
   std::string cache_salt;                 // only requests of the same salt share cached prefixes
   bool reuse = true;                      // false: computes all, whatever is cached
   std::vector<uint64_t> snapshot_points;  // prompt lengths at which later requests may resume
@@ -63,7 +74,7 @@ enum class FinishReason {
   kStop,       // a stop token, or the sink said so
   kLength,     // max_tokens
   kCancelled,  // cancel(), or the engine goes
-  kError,
+  kError,      // the deadline too, as kUnavailable
 };
 
 struct GenerationEnd {
@@ -72,8 +83,8 @@ struct GenerationEnd {
   uint64_t prompt_tokens = 0;
   uint64_t completion_tokens = 0;  // sampled ids, a final stop token included
   uint64_t cached_tokens = 0;      // of the prompt: adopted from the prefix cache
-  uint64_t replayed_tokens = 0;    // of those: ran again to rebuild windows
-  uint64_t computed_tokens = 0;    // of the prompt: rows that ran
+  uint64_t replayed_tokens = 0;    // ran again: to rebuild windows, or after a pause for want of room
+  uint64_t computed_tokens = 0;    // rows that ran before there was something to sample
   bool exact = true;               // is every bit that of an uninterrupted run?
   int64_t queue_us = 0;
   int64_t prefill_us = 0;
@@ -109,10 +120,12 @@ struct CacheUse {
 
 // What an engine has done since it was opened. While anything runs, `steps` keeps rising.
 struct EngineCounters {
-  uint64_t waiting = 0;  // requests in the queue
+  uint64_t waiting = 0;  // requests in the queue, or paused for want of room
   uint64_t running = 0;
   uint64_t finished = 0;
   uint64_t steps = 0;             // forward passes
+  uint64_t step_rows_decode = 0;  // rows of them that each gave the next token of an answer
+  uint64_t pauses = 0;            // of running requests, for want of room
   uint64_t prompt_tokens = 0;     // prompt rows that ran, replayed ones included
   uint64_t generated_tokens = 0;  // sampled
   // Of finished requests.

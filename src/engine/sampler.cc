@@ -38,6 +38,11 @@ Result<void> check_range(const char* name, T value, T low, T high) {
 Result<void> validate(const SamplingParams& params) {
   THIMBLE_TRY(check_range("temperature", params.temperature, 0.0F, 2.0F));
   THIMBLE_TRY(check_range("min_p", params.min_p, 0.0F, 1.0F));
+  THIMBLE_TRY(check_range("presence_penalty", params.presence_penalty, -2.0F, 2.0F));
+  THIMBLE_TRY(check_range("frequency_penalty", params.frequency_penalty, -2.0F, 2.0F));
+  for (const LogitBias& bias : params.logit_bias) {
+    THIMBLE_TRY(check_range("logit_bias", bias.bias, -100.0F, 100.0F));
+  }
   if (!(params.top_p > 0.0F && params.top_p <= 1.0F)) {
     return base::fail(ErrorCode::kInvalidArgument, "top_p is {}, expected above 0 and at most 1",
                       params.top_p);
@@ -55,16 +60,40 @@ bool Sampler::is_masked(int32_t token) const {
   return std::binary_search(masked_.begin(), masked_.end(), token);
 }
 
-Result<int32_t> Sampler::sample(std::span<const float> logits, uint64_t position) {
-  CHECK(!logits.empty());
-  THIMBLE_TRY(check_finite(logits));
+Result<std::span<const float>> Sampler::adjusted(std::span<const float> logits) {
+  if (params_.logit_bias.empty() && drawn_.empty()) return logits;
+  adjusted_.assign(logits.begin(), logits.end());
+  for (const LogitBias& bias : params_.logit_bias) {
+    const auto at = static_cast<size_t>(bias.token);
+    if (at >= logits.size()) {  // negative ones too
+      return base::fail(ErrorCode::kInvalidArgument, "logit_bias is for token {}, expected 0 to {}",
+                        bias.token, logits.size() - 1);
+    }
+    adjusted_[at] += bias.bias;
+  }
+  for (const auto& [token, times] : drawn_) {
+    adjusted_[static_cast<size_t>(token)] -=
+        params_.presence_penalty + params_.frequency_penalty * static_cast<float>(times);
+  }
+  return std::span<const float>(adjusted_);
+}
+
+int32_t Sampler::count(int32_t token) {
+  if (params_.presence_penalty != 0 || params_.frequency_penalty != 0) ++drawn_[token];
+  return token;
+}
+
+Result<int32_t> Sampler::sample(std::span<const float> raw, uint64_t position) {
+  CHECK(!raw.empty());
+  THIMBLE_TRY(check_finite(raw));
+  const std::span<const float> logits = THIMBLE_TRY(adjusted(raw));
   const int32_t best = THIMBLE_TRY(most_likely(logits));
-  if (params_.temperature == 0.0F || params_.top_k == 1) return best;
+  if (params_.temperature == 0.0F || params_.top_k == 1) return count(best);
   weigh(logits, logits[static_cast<size_t>(best)]);
   keep_top_k();
   keep_top_p();
   keep_min_p();
-  return draw(position);
+  return count(draw(position));
 }
 
 Result<int32_t> Sampler::most_likely(std::span<const float> logits) const {

@@ -1,13 +1,15 @@
 // From the logits of one position to a token, and to log-probabilities.
 //
-// A draw is a pure function of the logits, the parameters, the masked ids and the position it is
-// for: one uniform number from (seed, position), whatever else the process did. Arithmetic on
-// probabilities is in double, in a fixed order. A Sampler keeps scratch memory between calls: one
-// per request, used by one thread at a time. Defaults of the parameters: chat-format spec
+// A draw is a pure function of the logits, the parameters, the masked ids, the position it is for
+// and, with penalties, what this sampler drew before: one uniform number from (seed, position),
+// whatever else the process did. Arithmetic on probabilities is in double, in a fixed order. A
+// Sampler keeps counts and scratch memory between calls: one per request, used by one thread at a
+// time. Defaults of the parameters: chat-format spec
 // section 10.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <vector>
 
@@ -24,13 +26,15 @@ class Sampler {
   // REQUIRES: `params` are valid. Masked ids may repeat and come in any order.
   Sampler(const SamplingParams& params, std::span<const int32_t> masked);
 
-  // The token for `position`. temperature 0 takes the largest logit; otherwise one draw from
-  // softmax(logits / temperature), restricted in this order to
+  // The token for `position`. Biases and penalties change the logits first; then temperature 0
+  // takes the largest logit; otherwise one draw from softmax(logits / temperature), restricted in
+  // this order to
   //   top_k: the k most likely tokens,
   //   top_p: the most likely of those whose joint share of what top_k left first reaches top_p,
   //   min_p: those at least min_p times as likely as the most likely.
   // Of equal logits the lower id counts as more likely. kCorrupt: a logit is not finite;
-  // kInvalidArgument: every token is masked. REQUIRES: `logits` is not empty.
+  // kInvalidArgument: every token is masked, or a bias is for no token. REQUIRES: `logits` is not
+  // empty.
   Result<int32_t> sample(std::span<const float> logits, uint64_t position);
 
  private:
@@ -39,6 +43,8 @@ class Sampler {
     double weight = 0;  // probability times a common factor; the largest is 1
   };
 
+  Result<std::span<const float>> adjusted(std::span<const float> logits);
+  int32_t count(int32_t token);
   bool is_masked(int32_t token) const;
   Result<int32_t> most_likely(std::span<const float> logits) const;
   void weigh(std::span<const float> logits, float largest);
@@ -50,6 +56,8 @@ class Sampler {
 
   SamplingParams params_;
   std::vector<int32_t> masked_;        // ascending
+  std::map<int32_t, uint64_t> drawn_;  // with penalties: how often each token was
+  std::vector<float> adjusted_;        // [vocab_size], scratch
   std::vector<Candidate> candidates_;  // scratch of one call
   size_t ranked_ = 0;                  // so many candidates lead, most likely first
 };

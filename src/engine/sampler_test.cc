@@ -264,5 +264,78 @@ TEST(LogProbabilities, EdgesAndTies) {
   EXPECT_FLOAT_EQ(huge->top[0].logprob, 0);
 }
 
+TEST(SamplerBias, IsAddedToTheLogit) {
+  const auto logits = random_logits(50, 3);
+  SamplingParams params;
+  params.logit_bias = {{7, 1.5F}, {9, -100.0F}, {7, 0.5F}};
+  auto changed = logits;
+  changed[7] += 2.0F;
+  changed[9] -= 100.0F;
+  SamplingParams plain;
+  for (uint64_t position = 0; position < 2000; ++position) {
+    ASSERT_EQ(sample(logits, params, position), sample(changed, plain, position));
+  }
+  params.temperature = 0;
+  params.logit_bias = {{11, 100.0F}};
+  EXPECT_EQ(sample(logits, params, 0), 11);
+  EXPECT_NE(sample(logits, params, 0, {11}), 11) << "masked is masked";
+}
+
+TEST(SamplerBias, IsCheckedByRangeAndToken) {
+  SamplingParams params;
+  params.logit_bias = {{1, 100.5F}};
+  EXPECT_THAT(validate(params).error().describe(), testing::HasSubstr("logit_bias is 100.5"));
+  params.logit_bias = {{1, std::numeric_limits<float>::quiet_NaN()}};
+  EXPECT_FALSE(validate(params).has_value());
+  for (const int32_t token : {-1, 5}) {
+    params.logit_bias = {{token, 1.0F}};
+    const auto drawn = Sampler(params, {}).sample(random_logits(5, 1), 0);
+    ASSERT_FALSE(drawn.has_value());
+    EXPECT_EQ(drawn.error().code, ErrorCode::kInvalidArgument);
+  }
+}
+
+// Greedy over two near logits: each draw lowers what it took by the penalties, worked by hand.
+TEST(SamplerPenalties, CountWhatWasDrawn) {
+  const std::vector<float> logits = {1.0F, 0.5F, -5.0F};
+  const auto drawn = [&](float presence, float frequency) {
+    SamplingParams params;
+    params.temperature = 0;
+    params.presence_penalty = presence;
+    params.frequency_penalty = frequency;
+    Sampler sampler(params, {});
+    std::vector<int32_t> tokens;
+    for (uint64_t position = 0; position < 6; ++position) {
+      tokens.push_back(*sampler.sample(logits, position));
+    }
+    return tokens;
+  };
+  EXPECT_EQ(drawn(0, 0), (std::vector<int32_t>{0, 0, 0, 0, 0, 0}));
+  // 1, 0.5 -> 0.25, 0.5 -> 0.25, -0.25 -> and so it stays.
+  EXPECT_EQ(drawn(0.75F, 0), (std::vector<int32_t>{0, 1, 0, 0, 0, 0}));
+  // 1, 0.5 -> 0.7, 0.5 -> 0.4, 0.5 -> 0.4, 0.2 -> 0.1, 0.2 -> 0.1, -0.1
+  EXPECT_EQ(drawn(0, 0.3F), (std::vector<int32_t>{0, 0, 1, 0, 1, 0}));
+  EXPECT_EQ(drawn(-1, 0), (std::vector<int32_t>{0, 0, 0, 0, 0, 0}));
+  SamplingParams wrong;
+  wrong.presence_penalty = 2.5F;
+  EXPECT_FALSE(validate(wrong).has_value());
+  wrong.presence_penalty = 0;
+  wrong.frequency_penalty = -2.5F;
+  EXPECT_FALSE(validate(wrong).has_value());
+}
+
+TEST(SamplerPenalties, TheSameSeedDrawsTheSame) {
+  SamplingParams params;
+  params.presence_penalty = 0.4F;
+  params.frequency_penalty = 0.2F;
+  params.seed = 5;
+  Sampler a(params, {});
+  Sampler b(params, {});
+  for (uint64_t position = 0; position < 300; ++position) {
+    const auto logits = random_logits(40, position);
+    ASSERT_EQ(*a.sample(logits, position), *b.sample(logits, position));
+  }
+}
+
 }  // namespace
 }  // namespace thimble::engine

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
-#include <new>
 #include <utility>
 
 #include "base/check.h"
@@ -16,9 +15,10 @@ namespace {
 constexpr auto kIdleInterval = std::chrono::seconds(30);  // between upkeeps while nothing runs
 
 // Tells the sink of a request that never ran.
-void end_unstarted(const PendingRequest& pending) {
+void end_unstarted(const PendingRequest& pending, bool expired) {
   GenerationEnd end;
-  end.reason = FinishReason::kCancelled;
+  end.reason = expired ? FinishReason::kError : FinishReason::kCancelled;
+  if (expired) end.error = deadline_passed();
   end.prompt_tokens = pending.request.prompt.size();
   end.queue_us = base::monotonic_us() - pending.submitted_us;
   notify_end(pending.id, *pending.sink, end);
@@ -29,8 +29,10 @@ void end_unstarted(const PendingRequest& pending) {
 Scheduler::Scheduler(StepRunner& runner, const SchedulerOptions& options)
     : runner_(runner),
       options_(options),
-      limits_{.vocab_size = runner.vocab_size(), .context_tokens = options.context_tokens} {
-  CHECK(options.prefill_chunk > 0);
+      limits_{.vocab_size = runner.vocab_size(), .context_tokens = options.context_tokens},
+      batch_(runner,
+             {.sequences_max = options.sequences_max, .prefill_chunk = options.prefill_chunk}) {
+  CHECK(options.prefill_chunk > 0 && options.sequences_max > 0);
   thread_ = std::thread([this] {
     try {
       loop();
@@ -64,7 +66,9 @@ Result<RequestId> Scheduler::submit(GenerationRequest request,
                         "{} requests are waiting, as many as the queue holds", waiting_.size());
     }
     id = ++last_id_;
-    waiting_.push_back({id, std::move(request), std::move(sink), base::monotonic_us()});
+    const Rank rank{request.priority, id};
+    waiting_.emplace(rank,
+                     PendingRequest{id, std::move(request), std::move(sink), base::monotonic_us()});
   }
   wake_.notify_all();
   return id;
@@ -73,13 +77,14 @@ Result<RequestId> Scheduler::submit(GenerationRequest request,
 void Scheduler::cancel(RequestId id) {
   {
     const std::lock_guard lock(mutex_);
-    if (running_ == id) running_cancelled_ = true;
-    const auto found =
-        std::find_if(waiting_.begin(), waiting_.end(),
-                     [id](const PendingRequest& pending) { return pending.id == id; });
-    if (found == waiting_.end()) return;
-    dropped_.push_back(std::move(*found));
-    waiting_.erase(found);
+    const auto found = std::ranges::find_if(
+        waiting_, [id](const auto& waiting) { return waiting.first.id == id; });
+    if (found != waiting_.end()) {
+      dropped_.push_back({std::move(found->second), false});
+      waiting_.erase(found);
+    } else if (members_ > 0) {
+      cancelled_.insert(id);  // unknown ids are forgotten in the next round
+    }
   }
   wake_.notify_all();
 }
@@ -87,108 +92,116 @@ void Scheduler::cancel(RequestId id) {
 EngineCounters Scheduler::counters() const {
   const std::lock_guard lock(mutex_);
   EngineCounters now = counters_;
-  now.waiting = waiting_.size();
-  now.running = running_ ? 1 : 0;
+  now.waiting = waiting_.size() + members_ - counters_.running;
   return now;
 }
 
 void Scheduler::loop() {
-  while (auto pending = next_request()) {
-    run_to_end(std::move(*pending));
-    if (counters().waiting == 0) runner_.idle();
+  while (next_round()) {
+    batch_.begin_members();
+    publish_counts();
+    batch_.step();
+    end_members();
   }
   const std::lock_guard lock(mutex_);
-  CHECK(waiting_.empty() && dropped_.empty());
+  CHECK(waiting_.empty() && dropped_.empty() && batch_.empty());
 }
 
-// Waits for a request to run; empty when the engine stops, with every sink told.
-std::optional<PendingRequest> Scheduler::next_request() {
+// Until there is something to run; false when the engine stops, with every sink told.
+bool Scheduler::next_round() {
   while (true) {
-    {
-      std::unique_lock lock(mutex_);
-      const auto anything = [this] { return stopping_ || !waiting_.empty() || !dropped_.empty(); };
-      while (!wake_.wait_for(lock, kIdleInterval, anything)) {
-        lock.unlock();
-        runner_.idle();
-        lock.lock();
-      }
-      if (stopping_) {
-        for (PendingRequest& pending : waiting_) dropped_.push_back(std::move(pending));
-        waiting_.clear();
-        if (dropped_.empty()) return std::nullopt;
-      } else if (dropped_.empty()) {
-        PendingRequest next = std::move(waiting_.front());
-        waiting_.pop_front();
-        running_ = next.id;
-        running_cancelled_ = false;
-        return next;
-      }
-    }
+    wait_for_work();
+    fill_batch();
     end_dropped();
+    end_members();
+    const std::lock_guard lock(mutex_);
+    if (!batch_.empty()) return true;
+    if (stopping_ && waiting_.empty() && dropped_.empty()) return false;
   }
 }
 
-void Scheduler::run_to_end(PendingRequest pending) {
-  Sequence sequence(std::move(pending));
-  sequence.start(runner_);
-  while (!sequence.over()) {
-    end_dropped();
-    if (running_was_cancelled()) {
-      sequence.end(FinishReason::kCancelled);
-      break;
-    }
-    const uint64_t prompt_before = sequence.prompt_tokens_done();
-    const uint64_t generated_before = sequence.generated_tokens();
-    sequence.accept(run_step(sequence.next_step(options_.prefill_chunk)));
-    count(sequence, prompt_before, generated_before);
-  }
-  sequence.finish(runner_);
-  count_end(sequence.ending());
-  sequence.notify();
+void Scheduler::wait_for_work() {
+  std::unique_lock lock(mutex_);
+  const auto anything = [this] {
+    return stopping_ || !waiting_.empty() || !dropped_.empty() || !batch_.empty();
+  };
+  if (anything()) return;
+  do {
+    lock.unlock();
+    runner_.idle();
+    lock.lock();
+  } while (!wake_.wait_for(lock, kIdleInterval, anything));
 }
 
-// Before the sink hears of it: who was told of an end finds it counted.
-void Scheduler::count_end(const GenerationEnd& end) {
+// The queue is left by who was cancelled or is too late. REQUIRES: the lock is held.
+void Scheduler::drop_waiting(int64_t now_us) {
+  for (auto at = waiting_.begin(); at != waiting_.end();) {
+    const auto& deadline = at->second.request.deadline_us;
+    const bool expired = deadline && *deadline <= now_us;
+    if (stopping_ || expired) dropped_.push_back({std::move(at->second), expired && !stopping_});
+    at = stopping_ || expired ? waiting_.erase(at) : std::next(at);
+  }
+}
+
+void Scheduler::fill_batch() {
+  const int64_t now_us = base::monotonic_us();
+  const std::lock_guard lock(mutex_);
+  drop_waiting(now_us);
+  if (stopping_) batch_.cancel_all();
+  for (const RequestId id : cancelled_) batch_.cancel(id);
+  cancelled_.clear();
+  batch_.expire(now_us);
+  while (!batch_.full() && !waiting_.empty()) {
+    batch_.add(std::move(waiting_.begin()->second));
+    waiting_.erase(waiting_.begin());
+  }
+  members_ = batch_.members();
+}
+
+// Tells the sinks of those that are over. Before one hears of it, its end is counted and its memory
+// free.
+void Scheduler::end_members() {
+  auto ended = batch_.take_ended();
+  publish_counts();
+  if (ended.empty()) return;
   const CacheUse use = runner_.cache_use();
-  const std::lock_guard lock(mutex_);
-  running_.reset();
-  ++counters_.finished;
-  if (end.cached_tokens > 0) ++counters_.cache_hits;
-  counters_.cached_tokens += end.cached_tokens;
-  counters_.replayed_tokens += end.replayed_tokens;
-  counters_.cache = use;
-}
-
-// No exception comes out of a module but for want of memory, and that ends one request only.
-Result<void> Scheduler::run_step(const Step& step) {
-  try {
-    return runner_.run({&step, 1});
-  } catch (const std::bad_alloc&) {
-    return base::fail(ErrorCode::kResourceExhausted, "no memory for a step of {} tokens",
-                      step.ids.size());
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& sequence : ended) {
+      const GenerationEnd& end = sequence->ending();
+      ++counters_.finished;
+      if (end.cached_tokens > 0) ++counters_.cache_hits;
+      counters_.cached_tokens += end.cached_tokens;
+      counters_.replayed_tokens += end.replayed_tokens;
+    }
+    counters_.cache = use;
+  }
+  for (auto& sequence : ended) {
+    sequence->notify();
+    sequence.reset();
   }
 }
 
-bool Scheduler::running_was_cancelled() {
+void Scheduler::publish_counts() {
+  const Batch::Totals& totals = batch_.totals();
   const std::lock_guard lock(mutex_);
-  return stopping_ || running_cancelled_;
+  members_ = batch_.members();
+  counters_.running = batch_.running();
+  counters_.steps = totals.steps;
+  counters_.prompt_tokens = totals.prompt_rows;
+  counters_.generated_tokens = totals.generated;
+  counters_.step_rows_decode = totals.decode_rows;
+  counters_.pauses = totals.pauses;
 }
 
 void Scheduler::end_dropped() {
-  std::vector<PendingRequest> dropped;
+  std::vector<Dropped> dropped;
   {
     const std::lock_guard lock(mutex_);
     dropped.swap(dropped_);
     counters_.finished += dropped.size();
   }
-  for (const PendingRequest& pending : dropped) end_unstarted(pending);
-}
-
-void Scheduler::count(const Sequence& sequence, uint64_t prompt_before, uint64_t generated_before) {
-  const std::lock_guard lock(mutex_);
-  ++counters_.steps;
-  counters_.prompt_tokens += sequence.prompt_tokens_done() - prompt_before;
-  counters_.generated_tokens += sequence.generated_tokens() - generated_before;
+  for (const Dropped& of : dropped) end_unstarted(of.request, of.expired);
 }
 
 }  // namespace thimble::engine

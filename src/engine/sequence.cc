@@ -50,69 +50,89 @@ void notify_end(RequestId id, GenerationSink& sink, const GenerationEnd& end) {
   }
 }
 
+Error deadline_passed() {
+  return {ErrorCode::kUnavailable, "the request's deadline passed before it was done", {}};
+}
+
 Sequence::Sequence(PendingRequest pending)
     : pending_(std::move(pending)),
       sampler_(pending_.request.sampling, pending_.request.masked_tokens),
+      prompt_tokens_(pending_.request.prompt.size()),
+      text_(std::move(pending_.request.prompt)),
       started_us_(base::monotonic_us()) {
-  end_.queue_us = started_us_ - pending_.submitted_us;
-  end_.prompt_tokens = pending_.request.prompt.size();
+  end_.prompt_tokens = prompt_tokens_;
 }
 
 void Sequence::start(StepRunner& runner) {
+  CHECK(!over_ && state_ == nullptr);
   const GenerationRequest& request = pending_.request;
-  const uint64_t tokens = request.prompt.size() + request.max_tokens;
+  const uint64_t tokens = prompt_tokens_ + request.max_tokens;
   try {
-    auto state = runner.start({.prompt = request.prompt,
+    // What was exact before a pause stays so, whatever the request would allow.
+    const bool resumes_exactly = ran_ && end_.exact;
+    auto state = runner.start({.prompt = text_,
                                .tokens_max = tokens,
-                               .replay = request.replay,
+                               .replay = resumes_exactly ? Replay::kExact : request.replay,
                                .salt = request.cache_salt,
-                               .reuse = request.reuse,
+                               .reuse = request.reuse || ran_,
                                .all_rows = wants_prompt(),
                                .snapshot_points = request.snapshot_points});
     if (!state) return end(FinishReason::kError, std::move(state).error());
     state_ = std::move(*state);
-    prompt_done_ = state_->begin();
-    CHECK(!wants_prompt() || prompt_done_ == 0);
-    vocab_size_ = runner.vocab_size();
   } catch (const std::bad_alloc&) {
-    end(FinishReason::kError,
-        Error{ErrorCode::kResourceExhausted,
-              fmt::format("no memory to start a sequence of {} tokens", tokens),
-              {}});
+    return end(FinishReason::kError,
+               Error{ErrorCode::kResourceExhausted,
+                     fmt::format("no memory to start a sequence of {} tokens", tokens),
+                     {}});
   }
+  vocab_size_ = runner.vocab_size();
+  done_ = state_->begin();
+  CHECK(!wants_prompt() || done_ == 0);
+  if (ran_) return;
+  started_us_ = base::monotonic_us();
+  end_.queue_us = started_us_ - pending_.submitted_us;
+  end_.cached_tokens = state_->usage().cached_tokens;
+  known_ = end_.cached_tokens;
+}
+
+void Sequence::pause(StepRunner& runner) {
+  CHECK(!over_ && state_ != nullptr);
+  if (ran_) {
+    take_usage();
+    runner.pause(*state_);
+    known_ = std::max(known_, done_);
+  }
+  state_.reset();
+  prompt_logprobs_.clear();  // they are told all at once: a prompt that was not done begins anew
 }
 
 // Logits of all of a step's tokens take memory: no more than so many at once.
-uint64_t Sequence::chunk_tokens(uint32_t prefill_chunk) const {
-  if (!wants_prompt()) return prefill_chunk;
-  const uint64_t rows = std::max<uint64_t>(1, kPromptLogitsMax / vocab_size_);
-  return std::min<uint64_t>(prefill_chunk, rows);
+uint64_t Sequence::step_tokens_max() const {
+  const uint64_t allowed = std::min<uint64_t>(state_->step_end_max(done_), text_.size()) - done_;
+  if (!wants_prompt()) return allowed;
+  return std::min(allowed, std::max<uint64_t>(1, kPromptLogitsMax / vocab_size_));
 }
 
-Step Sequence::next_step(uint32_t prefill_chunk) {
-  CHECK(!over_ && state_ != nullptr && prefill_chunk > 0);
-  Step step{.sequence = state_.get(), .ids = {&last_token_, 1}, .logits = {}};
-  uint64_t rows = 1;
-  if (in_prompt()) {
-    const std::span<const int32_t> prompt = pending_.request.prompt;
-    const uint64_t left = prompt.size() - prompt_done_;
-    const uint64_t allowed = state_->step_end_max(prompt_done_) - prompt_done_;
-    step.ids = prompt.subspan(prompt_done_, std::min({left, chunk_tokens(prefill_chunk), allowed}));
-    if (step.ids.size() < left) rows = 0;
-    if (wants_prompt()) rows = step.ids.size();
-  }
+Step Sequence::next_step(uint64_t tokens) {
+  CHECK(!over_ && state_ != nullptr && tokens > 0);
+  CHECK_LE(tokens, step_tokens_max());
+  Step step;
+  step.sequence = state_.get();
+  step.ids = std::span<const int32_t>(text_).subspan(done_, tokens);
+  uint64_t rows = done_ + tokens == text_.size() ? 1 : 0;
+  if (wants_prompt()) rows = tokens;
   logits_.resize(rows * vocab_size_);
   step.logits = logits_;
-  step_tokens_ = step.ids.size();
+  step_tokens_ = tokens;
+  ran_ = true;
   return step;
 }
 
 // The step's rows, of the prompt from `begin` on, each say how likely the next token was.
 Result<void> Sequence::take_prompt_logprobs(uint64_t begin) {
-  const std::vector<int32_t>& prompt = pending_.request.prompt;
   const std::span<const float> rows(logits_);
-  for (uint64_t i = 0; i < step_tokens_ && begin + i + 1 < prompt.size(); ++i) {
-    const int32_t token = prompt[begin + i + 1];
+  for (uint64_t i = 0; i < step_tokens_ && begin + i + 1 < text_.size(); ++i) {
+    const int32_t token = text_[begin + i + 1];
     auto of = THIMBLE_TRY(log_probabilities(rows.subspan(i * vocab_size_, vocab_size_), token,
                                             *pending_.request.prompt_logprobs));
     prompt_logprobs_.push_back({token, of.token, of.rank, std::move(of.top)});
@@ -121,6 +141,7 @@ Result<void> Sequence::take_prompt_logprobs(uint64_t begin) {
 }
 
 Result<void> Sequence::tell_prompt() {
+  prompt_told_ = true;
   try {
     pending_.sink->on_prompt(std::move(prompt_logprobs_));
   } catch (...) {
@@ -129,30 +150,33 @@ Result<void> Sequence::tell_prompt() {
   return {};
 }
 
+// Rows that run before a token is sampled; those of tokens known before run again.
+void Sequence::count_rows() {
+  if (decodes()) return;
+  const uint64_t to = done_ + step_tokens_;
+  end_.computed_tokens += step_tokens_;
+  if (done_ < known_) end_.replayed_tokens += std::min(to, known_) - done_;
+}
+
 void Sequence::accept(const Result<void>& outcome) {
   if (!outcome) return end(FinishReason::kError, outcome.error());
-  if (in_prompt()) {
-    if (wants_prompt()) {
-      if (auto taken = take_prompt_logprobs(prompt_done_); !taken) {
-        return end(FinishReason::kError, std::move(taken).error());
-      }
-    }
-    prompt_done_ += step_tokens_;
-    if (in_prompt()) return;
-    prefilled_us_ = base::monotonic_us();
-    if (wants_prompt()) {
-      if (auto told = tell_prompt(); !told) {
-        return end(FinishReason::kError, std::move(told).error());
-      }
-    }
+  count_rows();
+  const uint64_t begin = done_;
+  done_ += step_tokens_;
+  if (wants_prompt()) {
+    auto taken = take_prompt_logprobs(begin);
+    if (taken && done_ == prompt_tokens_) taken = tell_prompt();
+    if (!taken) return end(FinishReason::kError, std::move(taken).error());
   }
+  if (done_ < text_.size()) return;
+  if (prefilled_us_ == 0) prefilled_us_ = base::monotonic_us();
   const auto token = sample();
   if (!token) return end(FinishReason::kError, token.error());
   emit(*token);
 }
 
 Result<GeneratedToken> Sequence::sample() {
-  const uint64_t position = pending_.request.prompt.size() + end_.completion_tokens;
+  const uint64_t position = text_.size();
   const std::span<const float> logits = std::span(logits_).last(vocab_size_);
   GeneratedToken out;
   out.token = THIMBLE_TRY(sampler_.sample(logits, position));
@@ -167,7 +191,7 @@ Result<GeneratedToken> Sequence::sample() {
 
 void Sequence::emit(const GeneratedToken& token) {
   ++end_.completion_tokens;
-  last_token_ = token.token;
+  text_.push_back(token.token);
   const std::vector<int32_t>& stops = pending_.request.stop_tokens;
   if (std::find(stops.begin(), stops.end(), token.token) != stops.end()) {
     return end(FinishReason::kStop);
@@ -185,6 +209,7 @@ void Sequence::emit(const GeneratedToken& token) {
 void Sequence::end(FinishReason reason, std::optional<Error> error) {
   CHECK(!over_);
   over_ = true;
+  if (!ran_) end_.queue_us = base::monotonic_us() - pending_.submitted_us;
   end_.reason = reason;
   end_.error = std::move(error);
   const int64_t now = base::monotonic_us();
@@ -192,14 +217,12 @@ void Sequence::end(FinishReason reason, std::optional<Error> error) {
   end_.decode_us = prefilled_us_ != 0 ? now - prefilled_us_ : 0;
 }
 
+void Sequence::take_usage() { end_.exact = end_.exact && state_->usage().exact; }
+
 void Sequence::finish(StepRunner& runner) {
   CHECK(over_);
   if (state_ != nullptr) {
-    const ReuseUsage usage = state_->usage();
-    end_.cached_tokens = usage.cached_tokens;
-    end_.replayed_tokens = usage.replayed_tokens;
-    end_.computed_tokens = usage.computed_tokens;
-    end_.exact = usage.exact;
+    take_usage();
     if (end_.reason != FinishReason::kError) runner.finish(*state_);
   }
   state_.reset();  // its memory is free before the client hears of the end

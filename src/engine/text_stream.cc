@@ -13,6 +13,8 @@ TextStream::TextStream(const text::Tokenizer& tokenizer, TextStreamOptions optio
       decoder_(tokenizer),
       think_close_(options.think_close),
       control_(options.control),
+      dsml_(options.dsml),
+      report_(options.calls),
       stops_(std::move(options.stop)),
       reasoning_(options.starts_in_reasoning),
       strip_leading_(options.think_close.has_value()) {
@@ -20,18 +22,44 @@ TextStream::TextStream(const text::Tokenizer& tokenizer, TextStreamOptions optio
   if (think_close_ && control_ == ControlTokens::kHide) {
     think_open_ = tokenizer.find_added(text::kThinkOpenText);
   }
+  if (!dsml_) return;
+  const bool shown = control_ == ControlTokens::kShow;
+  calls_.emplace(text::CallParserOptions{shown ? std::string(text::kDsmlText) : std::string(),
+                                         options.calls_max});
+  calls_->push(options.forced, forced_);
 }
 
 TextDelta TextStream::push(int32_t token) {
   TextDelta delta;
   if (stopped()) return delta;
   if (reasoning_) ++reasoning_tokens_;
-  if (token == think_close_) {
+  take(std::exchange(forced_, {}), delta);
+  if (calls_ && (token == dsml_ || calls_->in_block())) {
+    push_calls(token, delta);
+  } else if (token == think_close_) {
     close_reasoning(delta);
   } else if (shows(token)) {
-    if (const auto text = decoder_.push(token)) add(*text, delta);
+    if (const auto text = decoder_.push(token)) feed(*text, delta);
   }
   return delta;
+}
+
+// A marker, or a token within a block.
+void TextStream::push_calls(int32_t token, TextDelta& delta) {
+  const bool think = token == think_close_ || token == think_open_;
+  if (token == dsml_) {
+    feed(decoder_.finish(), delta);
+    feed({&text::CallParser::kMarker, 1}, delta);
+  } else if (think && calls_->in_value()) {
+    feed(decoder_.finish(), delta);
+    feed(tokenizer_.token_bytes(token), delta);
+  } else if (shows(token)) {
+    if (const auto text = decoder_.push(token)) feed(*text, delta);
+  }
+}
+
+bool TextStream::called() const {
+  return calls_ && report_ == Calls::kReport && calls_->completed() > 0;
 }
 
 bool TextStream::shows(int32_t token) const {
@@ -41,10 +69,35 @@ bool TextStream::shows(int32_t token) const {
 
 TextDelta TextStream::finish() {
   TextDelta delta;
-  add(decoder_.finish(), delta);
+  take(std::exchange(forced_, {}), delta);
+  feed(decoder_.finish(), delta);
+  if (calls_) {
+    text::CallText rest;
+    calls_->finish(rest);
+    take(std::move(rest), delta);
+  }
   delta.reasoning += std::exchange(newlines_, {});
   delta.content += stops_.finish();
   return delta;
+}
+
+void TextStream::feed(std::string_view text, TextDelta& delta) {
+  if (!calls_) return add(text, delta);
+  text::CallText out;
+  calls_->push(text, out);
+  take(std::move(out), delta);
+}
+
+void TextStream::take(text::CallText text, TextDelta& delta) {
+  add(text.prose, delta);
+  if (stops_.stopped()) return;
+  if (text.opened) {
+    if (!reasoning_) delta.content += stops_.finish();
+    reasoning_ = false;
+    newlines_.clear();
+  }
+  if (report_ == Calls::kDrop) return;
+  for (text::CallDelta& call : text.calls) delta.calls.push_back(std::move(call));
 }
 
 void TextStream::add(std::string_view text, TextDelta& delta) {
@@ -66,8 +119,9 @@ void TextStream::add(std::string_view text, TextDelta& delta) {
 }
 
 void TextStream::close_reasoning(TextDelta& delta) {
-  add(decoder_.finish(), delta);  // half a character before the marker stays half
-  if (!reasoning_) return;        // a second marker
+  feed(decoder_.finish(), delta);  // half a character before the marker stays half
+  if (calls_) add(calls_->take_held(), delta);
+  if (!reasoning_) return;  // a second marker
   reasoning_ = false;
   strip_leading_ = true;
   newlines_.clear();

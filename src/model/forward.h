@@ -81,7 +81,7 @@ class Model {
   SequenceState sequence_at(std::span<const int32_t> ids) const;
 
   // Appends every chunk's ids to its sequence. All or nothing: an error (a token id outside the
-  // vocabulary, a corrupt table row) leaves states untouched.
+  // vocabulary, a corrupt table row) leaves states untouched and writes no row.
   Result<void> forward(std::span<const Chunk> chunks, kernels::Context context) const;
 
  private:

@@ -74,9 +74,14 @@ struct Placement {
 
 Placement place(const ModelCosts& model, const Machine& machine, const PlacementWish& wish);
 
+// Index scores that are kept at a time, unless one query needs more: kernels::kScoreFloats.
+inline constexpr uint64_t kScoreFloats = uint64_t{16} << 20;
+
 // Activations of a step of `rows` rows at the end of `context` tokens, as the model takes them from
-// its workspace: the streams, and the larger of what attention and experts need.
-uint64_t step_bytes(const arch::Config& config, uint64_t rows, uint64_t context);
+// its workspace: the streams, and the larger of what attention and experts need. The rows are of
+// `sequences` sequences: each has a window, logits and what sampling them takes.
+uint64_t step_bytes(const arch::Config& config, uint64_t rows, uint64_t context,
+                    uint64_t sequences = 1);
 
 // Moving a prefix of N tokens from where it was computed to where it is decoded, against computing
 // it there.

@@ -32,10 +32,17 @@ Result<uint64_t> pool_bytes(const StartupPlan& plan, const arch::CacheLayout& la
   }
   const uint64_t bytes = plan.memory.bytes;
   const uint64_t left = std::max(bytes / 2, bytes - std::min(bytes, plan.resident_weights()));
-  const uint64_t taken = left / 4 + plan.snapshot_bytes + plan.fixed_bytes;
+  const uint64_t taken = left / 4 + plan.snapshot_bytes + plan.sequences * plan.fixed_bytes;
   const uint64_t most = kContextsMax * layout.reserved_bytes(plan.context_tokens_model);
   const uint64_t share = left > taken ? std::min(left - taken, most) : 0;
   return share / plan.block_bytes * plan.block_bytes;
+}
+
+uint64_t sequences_at_once(const StartupPlan& plan, const StartupWishes& wishes) {
+  if (wishes.sequences > 0) return wishes.sequences;
+  const uint64_t fit =
+      plan.memory.bytes / kSequencesShare / std::max<uint64_t>(1, plan.fixed_bytes);
+  return std::clamp<uint64_t>(fit, 1, kSequencesMax);
 }
 
 // What the prefix index keeps of a full pool: a node a block, with its token ids.
@@ -82,6 +89,7 @@ Result<StartupPlan> plan_startup(const arch::Config& config, const arch::CacheLa
                       human_bytes(plan.snapshot_bytes), human_bytes(memory.bytes),
                       memory.limited_by);
   }
+  plan.sequences = sequences_at_once(plan, wishes);
   plan.pool_bytes = THIMBLE_TRY(pool_bytes(plan, layout, wishes));
   if (wishes.context_tokens > plan.context_tokens_model) {
     return base::fail(ErrorCode::kInvalidArgument,
@@ -104,9 +112,11 @@ Result<StartupPlan> plan_startup(const arch::Config& config, const arch::CacheLa
   }
   plan.context_tokens = std::min(wanted, fits);
   plan.sequence_bytes = plan.fixed_bytes + layout.reserved_bytes(plan.context_tokens);
-  plan.step_bytes = step_bytes(config, wishes.step_rows, plan.context_tokens);
+  plan.step_bytes =
+      step_bytes(config, wishes.step_rows + plan.sequences, plan.context_tokens, plan.sequences);
   plan.process_bytes = plan.resident_weights() + plan.pool_bytes + index_bytes(plan) +
-                       plan.snapshot_bytes + plan.fixed_bytes + plan.step_bytes + kProgramBytes;
+                       plan.snapshot_bytes + plan.sequences * plan.fixed_bytes + plan.step_bytes +
+                       kProgramBytes;
   return plan;
 }
 
@@ -127,6 +137,8 @@ std::string to_text(const StartupPlan& plan) {
                                                    with_commas(plan.context_tokens_model))
                                      : std::string(),
                       with_commas(plan.sequence_bytes), human_bytes(plan.sequence_bytes));
+  text += fmt::format("at once   {} sequences, which take {} beside their tokens\n",
+                      with_commas(plan.sequences), human_bytes(plan.sequences * plan.fixed_bytes));
   text += fmt::format(
       "pool      {} bytes in blocks of {} ({}), for all sequences and the prefix "
       "cache\n",

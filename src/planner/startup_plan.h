@@ -19,7 +19,8 @@ struct StartupWishes {
   uint64_t context_tokens = 0;                  // longest prompt + answer; 0: the most that fits
   std::optional<uint64_t> kv_bytes = {};        // pool of global KV; empty: what is left
   std::optional<uint64_t> snapshot_bytes = {};  // host memory for window snapshots; empty: a tenth
-  uint64_t step_rows = 256;                     // of a prompt's step
+  uint64_t sequences = 0;                       // that run at once; 0: as memory allows
+  uint64_t step_rows = 256;                     // of prompts in a step
   bool packs = false;                           // weights laid out anew where memory allows
 };
 
@@ -37,6 +38,7 @@ struct StartupPlan {
   uint64_t snapshot_bytes = 0;        // at most
   uint64_t context_tokens = 0;        // longest prompt + answer
   uint64_t context_tokens_model = 0;  // the model's maximum
+  uint64_t sequences = 0;             // that run at once; each takes fixed_bytes
   uint64_t sequence_bytes = 0;        // of a sequence that fills the context, whole blocks
   uint64_t step_bytes = 0;            // activations of a step at the end of the context
   uint64_t process_bytes = 0;         // all of it: weights read, pool and snapshots full
@@ -52,13 +54,17 @@ struct StartupPlan {
 // A context or a pool asked for by number is never made smaller: kInvalidArgument when the model
 // has less, kResourceExhausted when the memory has; the message says how much would do. Left to
 // itself the pool takes three quarters of what the weights leave (at least half of the available
-// memory: weights larger than it are read again and again), less the snapshots; the rest is for a
-// step's activations. It is not made larger than kContextsMax full contexts.
+// memory: weights larger than it are read again and again), less the snapshots and what sequences
+// hold beside their blocks; the rest is for a step's activations. It is not made larger than
+// kContextsMax full contexts. As many sequences run at once as a kSequencesShare-th of the memory
+// holds the windows of, at most kSequencesMax.
 Result<StartupPlan> plan_startup(const arch::Config& config, const arch::CacheLayout& layout,
                                  uint64_t weights_bytes, const StartupWishes& wishes,
                                  const base::AvailableMemory& memory);
 
 inline constexpr uint64_t kContextsMax = 32;
+inline constexpr uint64_t kSequencesMax = 32;
+inline constexpr uint64_t kSequencesShare = 32;
 
 // A few lines for a person, each ended by a newline.
 std::string to_text(const StartupPlan& plan);

@@ -6,6 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace thimble::planner {
 namespace {
 
@@ -41,15 +43,21 @@ TEST_F(StartupPlanTest, PlentyOfMemoryGivesTheModelsMaximum) {
   EXPECT_THAT(text, HasSubstr("read from disk again and again"));
 }
 
-// Three quarters of what the weights leave, less snapshots and a sequence's own state.
+// Those whose windows take a 32nd of the memory, from 1 to 32.
+constexpr uint64_t sequences_of(uint64_t available) {
+  return std::clamp<uint64_t>(available / 32 / kFixed, 1, 32);
+}
+
+// Three quarters of what the weights leave, less snapshots and the sequences' own state.
 constexpr uint64_t pool_of(uint64_t left, uint64_t available) {
-  return (left - left / 4 - available / 10 - kFixed) / kBlock * kBlock;
+  return (left - left / 4 - available / 10 - sequences_of(available) * kFixed) / kBlock * kBlock;
 }
 
 TEST_F(StartupPlanTest, LittleMemoryShortensTheDefaultToWholeBlocks) {
   const auto made = plan(0, 1ULL << 30);
   ASSERT_TRUE(made.has_value());
   EXPECT_EQ(made->pool_bytes, pool_of(1ULL << 29, 1ULL << 30));
+  EXPECT_EQ(made->sequences, 11u);
   EXPECT_EQ(made->snapshot_bytes, (1ULL << 30) / 10);
   EXPECT_EQ(made->context_tokens, made->pool_bytes / kBlock * 128);
   EXPECT_TRUE(made->clamped());
@@ -59,9 +67,26 @@ TEST_F(StartupPlanTest, LittleMemoryShortensTheDefaultToWholeBlocks) {
 TEST_F(StartupPlanTest, ThePoolTakesWhatSmallWeightsLeave) {
   const auto made = plan_startup(config, layout, 6ULL << 30, {}, {16ULL << 30, "MemAvailable"});
   ASSERT_TRUE(made.has_value());
+  EXPECT_EQ(made->sequences, 32u);
   EXPECT_EQ(made->pool_bytes, pool_of(10ULL << 30, 16ULL << 30));
   // Not more than anybody could use.
   EXPECT_EQ(plan(0, 1ULL << 40)->pool_bytes, kContextsMax * 8192 * kBlock);
+}
+
+// Each more at once takes its windows, a row of every step, its window's copy and its logits.
+TEST_F(StartupPlanTest, SequencesAtOnceAreCounted) {
+  StartupWishes wishes{.kv_bytes = 10 * kBlock, .snapshot_bytes = 0, .sequences = 1};
+  const base::AvailableMemory memory{64ULL << 30, "MemAvailable"};
+  const auto one = plan_startup(config, layout, kWeights, wishes, memory);
+  wishes.sequences = 64;
+  const auto many = plan_startup(config, layout, kWeights, wishes, memory);
+  ASSERT_TRUE(one.has_value() && many.has_value());
+  EXPECT_EQ(many->sequences, 64u);
+  EXPECT_EQ(many->process_bytes - one->process_bytes,
+            63 * kFixed + many->step_bytes - one->step_bytes);
+  const uint64_t row = (many->step_bytes - one->step_bytes) / 63;
+  EXPECT_GT(row, 128 * 528 + config.vocab_size * 20ULL);
+  EXPECT_THAT(to_text(*many), HasSubstr("at once   64 sequences"));
 }
 
 TEST_F(StartupPlanTest, SizesAskedForAreKept) {
@@ -88,7 +113,7 @@ TEST_F(StartupPlanTest, AContextAskedForIsNeverShortened) {
   ASSERT_FALSE(large.has_value());
   EXPECT_EQ(large.error().code, ErrorCode::kResourceExhausted);
   EXPECT_THAT(large.error().message, HasSubstr("1,000,000 tokens takes"));
-  EXPECT_THAT(large.error().message, HasSubstr("328,448 tokens fit"));
+  EXPECT_THAT(large.error().message, HasSubstr("296,064 tokens fit"));
 
   const auto beyond = plan(1'048'577, 64ULL << 30);
   ASSERT_FALSE(beyond.has_value());

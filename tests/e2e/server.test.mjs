@@ -149,7 +149,7 @@ test('a busy port is an error that names it', async () => {
 });
 
 test('a full queue says when to come back', async () => {
-  const server = await Server.start('--queue', '1');
+  const server = await Server.start('--queue', '1', '--max-sequences', '1');
   const long = { ...chat, max_tokens: 20_000, stream: true };
   const controller = new AbortController();
   const first = await server.post('/v1/chat/completions', long, { signal: controller.signal });

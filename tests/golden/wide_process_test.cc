@@ -18,6 +18,7 @@ TEST(WideProcess, TakesWhatWasPlanned) {
   engine::EngineOptions options;
   options.model_dir = wide_model(THIMBLE_WIDE_DIR, THIMBLE_MAKE_WIDE);
   options.context_tokens = 1408;
+  options.sequences_max = 2;
   options.kv_bytes = 2 << 20;
   options.snapshot_bytes = 4 << 20;
   const auto engine = engine::open_engine(options);

@@ -39,6 +39,10 @@ struct Core {
   // Of a block's bytes.
   uint64_t checksum(BlockId block) const;
 
+  // Free, or evictable.
+  uint64_t blocks_available() const {
+    return pool.blocks_free() + tree.evictable() + snapshots.block_references();
+  }
   // Sees to it that so many blocks are free. Evicts expired snapshots, then whatever was least
   // recently used among the leaves of the index and the snapshots that hold blocks; nothing that is
   // in use. kUnavailable, and nothing evicted, when all of that is not enough.

@@ -1,7 +1,8 @@
 // A deterministic model for tests of the engine: logits are a hash of all ids so far.
 //
 // No arithmetic to wait for, so tests control what takes time: a step can be held at a gate, fail
-// or throw. Gate and log may be used from any thread.
+// or throw. Its cache is a number of blocks, if the test says so, and keeps nothing of a sequence
+// that went. Gate and log may be used from any thread.
 #pragma once
 
 #include <algorithm>
@@ -13,6 +14,8 @@
 #include <span>
 #include <vector>
 
+#include "arch/cache_layout.h"
+#include "base/bytes.h"
 #include "base/random.h"
 #include "engine/internal/step_runner.h"
 
@@ -38,21 +41,36 @@ class FakeRunner : public StepRunner {
     if (on_start) {
       if (auto error = on_start(spec.tokens_max); !error) return tl::unexpected(error.error());
     }
-    return std::make_unique<History>();
+    return std::make_unique<History>(*this);
   }
 
+  Result<void> reserve(const Step& step) override {
+    if (on_reserve) {
+      if (auto error = on_reserve(step); !error) return error;
+    }
+    auto& history = static_cast<History&>(*step.sequence);
+    const uint64_t missing = history.blocks_missing(history.ids.size() + step.ids.size());
+    if (missing > blocks_free) return base::fail(ErrorCode::kUnavailable, "no block is free");
+    blocks_free -= missing;
+    history.blocks += missing;
+    return {};
+  }
+  uint64_t blocks_available() const override { return blocks_free; }
+
   Result<void> run(std::span<const Step> steps) override {
+    {
+      std::unique_lock lock(mutex_);
+      for (const Step& step : steps) chunks_.push_back(step.ids.size());
+      batches_.push_back(steps.size());
+      changed_.notify_all();
+      changed_.wait(lock, [this] { return steps_allowed_ > 0; });
+      --steps_allowed_;
+    }
     for (const Step& step : steps) {
-      {
-        std::unique_lock lock(mutex_);
-        chunks_.push_back(step.ids.size());
-        changed_.notify_all();
-        changed_.wait(lock, [this] { return steps_allowed_ > 0; });
-        --steps_allowed_;
-      }
-      if (on_step) {
-        if (auto error = on_step(step); !error) return error;
-      }
+      if (!on_step) break;
+      if (auto error = on_step(step); !error) return error;
+    }
+    for (const Step& step : steps) {
       std::vector<int32_t>& ids = static_cast<History*>(step.sequence)->ids;
       ids.insert(ids.end(), step.ids.begin(), step.ids.end());
       const size_t rows = step.logits.size() / vocab_size_;
@@ -65,7 +83,7 @@ class FakeRunner : public StepRunner {
     return {};
   }
 
-  // From now on a step waits until allow() lets it go.
+  // From now on a call of run() waits until allow() lets it go.
   void hold() {
     const std::lock_guard lock(mutex_);
     steps_allowed_ = 0;
@@ -75,24 +93,39 @@ class FakeRunner : public StepRunner {
     steps_allowed_ += steps;
     changed_.notify_all();
   }
-  // Waits until so many steps have come, held ones included.
+  // Waits until so many calls of run() have come, held ones included.
   void wait_for_steps(size_t count) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return chunks_.size() >= count; });
+    changed_.wait(lock, [&] { return batches_.size() >= count; });
   }
-  // Ids of each step that came, in order.
+  // Ids of each sequence's step that came, in order.
   std::vector<size_t> chunks() {
     const std::lock_guard lock(mutex_);
     return chunks_;
+  }
+  // Sequences of each call of run().
+  std::vector<size_t> batches() {
+    const std::lock_guard lock(mutex_);
+    return batches_;
   }
 
   // Called on the engine thread; set before the first request.
   std::function<Result<void>(const Step&)> on_step;
   std::function<Result<void>(uint64_t tokens_max)> on_start;
+  std::function<Result<void>(const Step&)> on_reserve;
+  uint64_t blocks_free = 1ULL << 40;  // set before the first request
 
  private:
   struct History : RunnerSequence {
+    explicit History(FakeRunner& owner) : runner(owner) {}
+    ~History() override { runner.blocks_free += blocks; }
+    uint64_t blocks_missing(uint64_t tokens) const override {
+      const uint64_t wanted = base::div_ceil(tokens, arch::kBlockTokens);
+      return wanted > blocks ? wanted - blocks : 0;
+    }
+    FakeRunner& runner;
     std::vector<int32_t> ids;
+    uint64_t blocks = 0;
   };
 
   const uint32_t vocab_size_;
@@ -100,6 +133,7 @@ class FakeRunner : public StepRunner {
   std::condition_variable changed_;
   uint64_t steps_allowed_ = 1ULL << 40;
   std::vector<size_t> chunks_;
+  std::vector<size_t> batches_;
 };
 
 }  // namespace thimble::engine

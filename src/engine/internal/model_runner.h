@@ -37,8 +37,12 @@ class ModelRunner : public StepRunner {
 
   uint32_t vocab_size() const override { return model_.config().vocab_size; }
   Result<std::unique_ptr<RunnerSequence>> start(const SequenceSpec& spec) override;
+  Result<void> reserve(const Step& step) override;
+  void unreserve(RunnerSequence& sequence) override;
   Result<void> run(std::span<const Step> steps) override;
   void finish(RunnerSequence& sequence) override;
+  void pause(RunnerSequence& sequence) override;
+  uint64_t blocks_available() const override;
   void idle() override;
   CacheUse cache_use() const override;
 

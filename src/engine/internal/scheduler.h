@@ -1,21 +1,24 @@
-// The queue and the engine thread: which request runs its next step.
+// The queue and the engine thread: requests wait here by priority and age until the batch has a
+// place for them, and are told of their ends.
 //
-// Today one request at a time, in order of arrival. The thread holds no lock while a step runs or a
-// sink is called, so submit(), cancel() and counters() return at once, and may be called from a
-// sink. Between any two steps cancelled requests are dropped.
+// The thread holds no lock while a step runs or a sink is called, so submit(), cancel() and
+// counters() return at once, and may be called from a sink. Between any two steps cancelled
+// requests and those whose deadline is over are dropped.
 #pragma once
 
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
+#include <set>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
 #include "engine/internal/admission.h"
+#include "engine/internal/batch.h"
 #include "engine/internal/sequence.h"
 #include "engine/internal/step_runner.h"
 #include "engine/request.h"
@@ -26,6 +29,7 @@ struct SchedulerOptions {
   uint32_t prefill_chunk = 256;
   uint32_t queue_requests_max = 64;
   uint64_t context_tokens = 0;
+  uint32_t sequences_max = 1;  // requests that run at once
 };
 
 class Scheduler {
@@ -42,28 +46,41 @@ class Scheduler {
   EngineCounters counters() const;
 
  private:
+  struct Rank {
+    int32_t priority = 0;
+    RequestId id = 0;
+    bool operator<(const Rank& other) const {
+      return ranks_before(priority, id, other.priority, other.id);
+    }
+  };
+  struct Dropped {
+    PendingRequest request;
+    bool expired = false;  // else cancelled
+  };
+
   void loop();
-  std::optional<PendingRequest> next_request();
-  void run_to_end(PendingRequest pending);
-  Result<void> run_step(const Step& step);
-  bool running_was_cancelled();
+  bool next_round();
+  void wait_for_work();
+  void drop_waiting(int64_t now_us);
+  void fill_batch();
   void end_dropped();
-  void count_end(const GenerationEnd& end);
-  void count(const Sequence& sequence, uint64_t prompt_before, uint64_t generated_before);
+  void end_members();
+  void publish_counts();
 
   StepRunner& runner_;
   const SchedulerOptions options_;
   const AdmissionLimits limits_;
+  Batch batch_;  // the thread's alone
 
   mutable std::mutex mutex_;  // guards everything below but the thread
   std::condition_variable wake_;
-  std::deque<PendingRequest> waiting_;
-  std::vector<PendingRequest> dropped_;  // cancelled while waiting; the thread tells their sinks
-  std::optional<RequestId> running_;
-  bool running_cancelled_ = false;
+  std::map<Rank, PendingRequest> waiting_;
+  std::vector<Dropped> dropped_;   // left the queue; the thread tells their sinks
+  std::set<RequestId> cancelled_;  // of the batch's members
   bool stopping_ = false;
   RequestId last_id_ = 0;
-  EngineCounters counters_;
+  uint64_t members_ = 0;     // of the batch
+  EngineCounters counters_;  // `waiting` is filled in when asked for
 
   std::thread thread_;  // last: it uses all of the above
 };

@@ -1,8 +1,10 @@
 // One running request: which tokens its next step computes, and what the step's logits become.
 //
 // The scheduler asks for a step, has it run and hands the outcome back; the sequence samples, tells
-// the sink and decides when the request is over. Used by the engine thread alone. The sink is
-// called with nothing locked, and what it throws ends this request only.
+// the sink and decides when the request is over. It can be paused between any two steps, which
+// gives all cached rows away, and started again: sampler, sink and text stay here, and the same
+// tokens follow. Used by the engine thread alone. The sink is called with nothing locked, and what
+// it throws ends this request only.
 #pragma once
 
 #include <cstdint>
@@ -28,17 +30,31 @@ struct PendingRequest {
 // Calls sink.on_end(); an exception from it is logged and goes no further.
 void notify_end(RequestId id, GenerationSink& sink, const GenerationEnd& end);
 
+// kUnavailable.
+Error deadline_passed();
+
 class Sequence {
  public:
-  // Begins the request: time spent before this call is queue time.
   explicit Sequence(PendingRequest pending);
 
-  // Asks the runner for the sequence's state; an error ends the request.
+  // Asks the runner for a sequence of all its tokens; an error ends the request. Time before the
+  // last call that a step follows is queue time. REQUIRES: not started, or paused since.
   void start(StepRunner& runner);
+  // Gives the sequence's memory back until the next start(). REQUIRES: started, not over().
+  void pause(StepRunner& runner);
+  bool started() const { return state_ != nullptr; }
 
-  // REQUIRES: not over(). Prompt tokens first, at most `prefill_chunk` of them, then one sampled
-  // token at a time. Valid until the next call on this object.
-  Step next_step(uint32_t prefill_chunk);
+  // Tokens that the next step may take at most, of prompt or text to be computed again; 1: a token
+  // that was just sampled. REQUIRES: started.
+  uint64_t step_tokens_max() const;
+  // Is the next step such a token?
+  bool decodes() const { return done_ + 1 == text_.size() && done_ >= prompt_tokens_; }
+  // What so many tokens of the next step cost, in rows of layers.
+  uint64_t layer_rows(uint64_t tokens) const { return state_->layer_rows(done_, done_ + tokens); }
+
+  // The next `tokens` of its tokens, at most step_tokens_max(). Valid until the next call on this
+  // object. REQUIRES: started, not over().
+  Step next_step(uint64_t tokens);
 
   // What became of the step that next_step() described: samples when it asked for logits.
   void accept(const Result<void>& outcome);
@@ -51,18 +67,22 @@ class Sequence {
   // Sends on_end(), once. REQUIRES: finish() was called.
   void notify();
 
+  RequestId id() const { return pending_.id; }
+  const GenerationRequest& request() const { return pending_.request; }
   const GenerationEnd& ending() const { return end_; }
+  RunnerSequence& state() { return *state_; }
 
   bool over() const { return over_; }
-  uint64_t prompt_tokens_done() const { return prompt_done_; }
+  uint64_t text_tokens() const { return text_.size(); }  // prompt and what was sampled
+  uint64_t prompt_rows() const { return end_.computed_tokens; }
   uint64_t generated_tokens() const { return end_.completion_tokens; }
 
  private:
-  bool in_prompt() const { return prompt_done_ < pending_.request.prompt.size(); }
-  bool wants_prompt() const { return pending_.request.prompt_logprobs.has_value(); }
-  uint64_t chunk_tokens(uint32_t prefill_chunk) const;
+  bool wants_prompt() const { return pending_.request.prompt_logprobs && !prompt_told_; }
   Result<void> take_prompt_logprobs(uint64_t begin);
   Result<void> tell_prompt();
+  void count_rows();
+  void take_usage();
   Result<GeneratedToken> sample();
   void emit(const GeneratedToken& token);
 
@@ -70,11 +90,15 @@ class Sequence {
   Sampler sampler_;
   std::unique_ptr<RunnerSequence> state_;
   uint64_t vocab_size_ = 0;
+  uint64_t prompt_tokens_ = 0;
+  std::vector<int32_t> text_;                 // the prompt, then what was sampled
+  uint64_t done_ = 0;                         // of text_: computed or cached
+  uint64_t known_ = 0;                        // of text_: was once; computed again if it is now
+  uint64_t step_tokens_ = 0;                  // of the step being run
   std::vector<float> logits_;                 // [rows, vocab_size], of the step being run
   std::vector<PromptToken> prompt_logprobs_;  // of the prompt as far as it ran, if asked for
-  uint64_t prompt_done_ = 0;                  // prompt tokens computed or cached
-  uint64_t step_tokens_ = 0;                  // of the step being run
-  int32_t last_token_ = 0;                    // sampled, not computed yet
+  bool prompt_told_ = false;
+  bool ran_ = false;  // was there a step?
   bool over_ = false;
   GenerationEnd end_;
   int64_t started_us_ = 0;

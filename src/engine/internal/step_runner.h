@@ -2,8 +2,8 @@
 // token.
 //
 // The engine's logic (queue, cancellation, sampling, limits) knows a model only through this
-// interface, so that tests run it on a small deterministic one. Batching, shared cache pages and
-// prefix reuse come in behind it. Used by the engine thread alone.
+// interface, so that tests run it on a small deterministic one. Shared cache pages and prefix reuse
+// come in behind it. Used by the engine thread alone.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ namespace thimble::engine {
 
 // What a new sequence is for.
 struct SequenceSpec {
-  std::span<const int32_t> prompt;  // not empty; must outlive the sequence
+  std::span<const int32_t> prompt;  // not empty; read by start() alone
   uint64_t tokens_max = 0;          // prompt and answer
   Replay replay = Replay::kAuto;
   std::string salt;                       // tenant: nothing is shared between different ones
@@ -29,12 +29,10 @@ struct SequenceSpec {
   std::vector<uint64_t> snapshot_points;  // prompt lengths that will be asked for again
 };
 
-// How much of a prompt was not computed anew.
+// What a sequence began with, and how far its bits are to be trusted.
 struct ReuseUsage {
-  uint64_t cached_tokens = 0;    // the hit: entries adopted
-  uint64_t replayed_tokens = 0;  // of those, rows that ran again for their windows
-  uint64_t computed_tokens = 0;  // rows of the prompt that ran, replayed ones included
-  bool exact = true;             // is every bit that of an uninterrupted run?
+  uint64_t cached_tokens = 0;  // the hit: entries adopted
+  bool exact = true;           // is every bit that of an uninterrupted run?
 };
 
 // What a runner keeps of one sequence; only the runner that made it looks inside.
@@ -49,6 +47,15 @@ class RunnerSequence {
     return UINT64_MAX;
   }
   virtual ReuseUsage usage() const { return {}; }
+  // What the rows of the tokens [from, to) cost: a row of a layer is 1.
+  virtual uint64_t layer_rows(uint64_t from, uint64_t to) const { return to - from; }
+  // Cache blocks that it lacks for a length of `tokens`.
+  virtual uint64_t blocks_missing(uint64_t tokens) const {
+    (void)tokens;
+    return 0;
+  }
+  // False once a step that broke off has taken rows along that the next would need.
+  virtual bool intact() const { return true; }
 };
 
 // Some tokens of one sequence, to be appended.
@@ -64,11 +71,27 @@ class StepRunner {
   virtual uint32_t vocab_size() const = 0;
   // A sequence that goes on where the cache's knowledge of the prompt ends.
   virtual Result<std::unique_ptr<RunnerSequence>> start(const SequenceSpec& spec) = 0;
-  // Appends every step's ids to its sequence. All or nothing: after an error the sequences are as
-  // they were.
+
+  // Room for one step, which is run or given back before the sequence's next one. kUnavailable:
+  // other sequences hold what it takes; nothing has changed then.
+  virtual Result<void> reserve(const Step& step) {
+    (void)step;
+    return {};
+  }
+  virtual void unreserve(RunnerSequence& sequence) { (void)sequence; }
+  // Appends every step's ids to its sequence, of which each has one step at most and room for it.
+  // All or nothing: after an error the sequences are as they were, without that room, or no more
+  // intact().
   virtual Result<void> run(std::span<const Step> steps) = 0;
+
   // The sequence's request ended as it should: what may serve a later one is kept.
   virtual void finish(RunnerSequence& sequence) { (void)sequence; }
+  // The sequence will be dropped and started again with all its tokens: what makes that cheap is
+  // kept.
+  virtual void pause(RunnerSequence& sequence) { (void)sequence; }
+
+  // Blocks that are free or may be evicted.
+  virtual uint64_t blocks_available() const { return UINT64_MAX; }
   // Nothing runs: time for upkeep.
   virtual void idle() {}
   virtual CacheUse cache_use() const { return {}; }

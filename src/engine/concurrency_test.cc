@@ -1,0 +1,282 @@
+// Aim: whatever runs beside a request changes no bit of it: tokens and log-probabilities of many
+// streams at once equal those of each alone, with others cancelled among them, in pools too small
+// for all, and when every step pauses somebody.
+// Method: a nano model; solo answers from an engine that runs one request at a time and reuses
+// nothing; the cache counted anew after each step. Sizes are small here and those of the promise
+// (64 streams, ten rounds) in the Soak tests, under label soak.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <bit>
+#include <thread>
+
+#include "arch/cache_layout.h"
+#include "engine/engine.h"
+#include "engine/internal/model_runner.h"
+#include "engine/internal/scheduler.h"
+#include "engine/model_files.h"
+#include "engine/testing.h"
+#include "model/forward.h"
+
+namespace thimble::engine {
+namespace {
+
+// What a client sees of a token, to the bit.
+struct Seen {
+  int32_t token = 0;
+  uint32_t logprob = 0;
+  std::vector<std::pair<int32_t, uint32_t>> top;
+  bool operator==(const Seen&) const = default;
+};
+
+class Stream : public GenerationSink {
+ public:
+  Next on_token(const GeneratedToken& token) override {
+    const std::lock_guard lock(mutex_);
+    Seen seen{token.token, std::bit_cast<uint32_t>(token.logprob), {}};
+    for (const TokenLogprob& of : token.top) {
+      seen.top.emplace_back(of.token, std::bit_cast<uint32_t>(of.logprob));
+    }
+    seen_.push_back(std::move(seen));
+    changed_.notify_all();
+    return Next::kContinue;
+  }
+  void on_end(const GenerationEnd& end) override {
+    const std::lock_guard lock(mutex_);
+    EXPECT_FALSE(end_.has_value()) << "a second end";
+    end_ = end;
+    changed_.notify_all();
+  }
+  GenerationEnd wait() {
+    std::unique_lock lock(mutex_);
+    EXPECT_TRUE(changed_.wait_for(lock, std::chrono::minutes(5), [&] { return end_.has_value(); }))
+        << "no end";
+    return end_.value_or(GenerationEnd{});
+  }
+  // Until so many tokens came, or the end.
+  void wait_for_tokens(size_t count) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return seen_.size() >= count || end_.has_value(); });
+  }
+  std::vector<Seen> seen() {
+    const std::lock_guard lock(mutex_);
+    return seen_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Seen> seen_;
+  std::optional<GenerationEnd> end_;
+};
+
+std::vector<GenerationRequest> distinct_requests(size_t count, uint64_t seed, uint64_t prompt_max,
+                                                 uint64_t answer_max) {
+  base::SplitMix64 random(seed);
+  std::vector<GenerationRequest> requests(count);
+  for (GenerationRequest& request : requests) {
+    request.prompt = random_ids(1 + random.below(prompt_max), random.next());
+    request.max_tokens = static_cast<uint32_t>(1 + random.below(answer_max));
+    request.sampling.temperature = random.below(3) == 0 ? 0.0F : 1.0F;
+    request.sampling.seed = random.next();
+    request.replay = Replay::kExact;
+    request.top_logprobs = 2;
+  }
+  return requests;
+}
+
+template <class Submits>
+std::shared_ptr<Stream> submit(Submits& engine, const GenerationRequest& request,
+                               RequestId* id = nullptr) {
+  auto stream = std::make_shared<Stream>();
+  const auto accepted = engine.submit(request, stream);
+  EXPECT_TRUE(accepted.has_value()) << accepted.error().describe();
+  if (id != nullptr) *id = accepted.value_or(0);
+  return stream;
+}
+
+EngineOptions options_of(uint32_t sequences) {
+  EngineOptions options = options_for(nano_model());
+  options.sequences_max = sequences;
+  options.queue_requests_max = 1000;
+  return options;
+}
+
+// One after the other, nothing reused.
+std::vector<std::vector<Seen>> solo_answers(std::vector<GenerationRequest> requests) {
+  EngineOptions options = options_of(1);
+  options.checks_cache = false;
+  const auto engine = open_engine(options);
+  std::vector<std::vector<Seen>> answers;
+  for (GenerationRequest& request : requests) {
+    request.reuse = false;
+    const auto stream = submit(*engine, request);
+    EXPECT_EQ(stream->wait().reason, FinishReason::kLength);
+    answers.push_back(stream->seen());
+  }
+  return answers;
+}
+
+template <class Submits>
+void expect_solo_answers(Submits& engine, const std::vector<GenerationRequest>& requests,
+                         const std::vector<std::vector<Seen>>& solo) {
+  std::vector<std::shared_ptr<Stream>> streams;
+  for (const GenerationRequest& request : requests) streams.push_back(submit(engine, request));
+  for (size_t i = 0; i < streams.size(); ++i) {
+    const GenerationEnd end = streams[i]->wait();
+    EXPECT_EQ(end.reason, FinishReason::kLength) << end.error.value_or(Error{}).message;
+    EXPECT_TRUE(end.exact);
+    EXPECT_TRUE(streams[i]->seen() == solo[i]) << "stream " << i;
+  }
+}
+
+void run_streams(uint32_t streams, int rounds, uint64_t prompt_max, uint64_t answer_max) {
+  const auto engine = open_engine(options_of(streams));
+  for (int round = 0; round < rounds; ++round) {
+    const auto requests =
+        distinct_requests(streams, 100 + static_cast<uint64_t>(round), prompt_max, answer_max);
+    const auto solo = solo_answers(requests);
+    expect_solo_answers(*engine, requests, solo);
+    expect_solo_answers(*engine, requests, solo);  // now from the cache
+  }
+  const EngineCounters counters = engine->counters();
+  EXPECT_GT(counters.step_rows_decode, 2 * counters.steps) << "they did run at once";
+}
+
+TEST(Concurrency, StreamsEqualTheirSoloRuns) { run_streams(10, 1, 300, 24); }
+
+TEST(ConcurrencySoak, SixtyFourStreamsEqualTheirSoloRuns) { run_streams(64, 10, 500, 40); }
+
+// Some are cancelled at a random token: what they said is what they would have said, the others
+// finish.
+void run_aborts(uint32_t streams, int rounds) {
+  const auto engine = open_engine(options_of(streams / 2));
+  const auto requests = distinct_requests(streams, 7, 200, 30);
+  const auto solo = solo_answers(requests);
+  base::SplitMix64 random(5);
+  for (int round = 0; round < rounds; ++round) {
+    std::vector<std::shared_ptr<Stream>> sinks;
+    std::vector<RequestId> ids(requests.size());
+    for (size_t i = 0; i < requests.size(); ++i) {
+      sinks.push_back(submit(*engine, requests[i], &ids[i]));
+    }
+    std::vector<bool> aborted(requests.size());
+    for (size_t i = 0; i < requests.size(); ++i) {
+      if (random.below(2) == 0) continue;
+      aborted[i] = true;
+      sinks[i]->wait_for_tokens(random.below(requests[i].max_tokens));
+      engine->cancel(ids[i]);
+    }
+    for (size_t i = 0; i < requests.size(); ++i) {
+      const FinishReason reason = sinks[i]->wait().reason;
+      EXPECT_TRUE(reason == FinishReason::kLength ||
+                  (aborted[i] && reason == FinishReason::kCancelled));
+      std::vector<Seen> want = solo[i];
+      if (reason == FinishReason::kCancelled) want.resize(sinks[i]->seen().size());
+      EXPECT_TRUE(sinks[i]->seen() == want) << "stream " << i;
+    }
+  }
+  EXPECT_EQ(engine->counters().running + engine->counters().waiting, 0u);
+}
+
+TEST(Concurrency, AbortsHarmNobodyElse) { run_aborts(12, 2); }
+
+TEST(ConcurrencySoak, AbortsHarmNobodyElse) { run_aborts(64, 20); }
+
+// Pools from one that a single request nearly fills; with snapshots, and without.
+void run_tight_pools(uint32_t streams, std::vector<uint64_t> pools) {
+  const auto layout = arch::make_cache_layout(nano_config(), arch::CacheFormat::kPacked);
+  const auto requests = distinct_requests(streams, 9, 240, 140);
+  const auto solo = solo_answers(requests);
+  for (const uint64_t blocks : pools) {
+    for (const uint64_t snapshot_bytes : {uint64_t{0}, uint64_t{1} << 26}) {
+      EngineOptions options = options_of(streams);
+      options.kv_bytes = blocks * layout.block_bytes;
+      options.snapshot_bytes = snapshot_bytes;
+      const auto engine = open_engine(options);
+      expect_solo_answers(*engine, requests, solo);
+      SCOPED_TRACE(blocks);
+      if (blocks > 3) {
+        EXPECT_GT(engine->counters().step_rows_decode, engine->counters().steps / 2);
+      }
+    }
+  }
+}
+
+TEST(Concurrency, TightPoolsDelayButChangeNothing) { run_tight_pools(6, {3, 5, 8}); }
+
+TEST(ConcurrencySoak, TightPoolsDelayButChangeNothing) {
+  run_tight_pools(24, {3, 4, 5, 6, 8, 12, 20});
+}
+
+// A model runner that finds no room every other time, though there is: somebody is paused at nearly
+// every step.
+class Shaky : public StepRunner {
+ public:
+  explicit Shaky(ModelRunner& runner) : runner_(runner) {}
+  uint32_t vocab_size() const override { return runner_.vocab_size(); }
+  Result<std::unique_ptr<RunnerSequence>> start(const SequenceSpec& spec) override {
+    return runner_.start(spec);
+  }
+  Result<void> reserve(const Step& step) override {
+    refuses_ = !refuses_;
+    if (refuses_ && runner_.cache().counters().live_sequences > 1) {
+      return base::fail(ErrorCode::kUnavailable, "no room this time");
+    }
+    return runner_.reserve(step);
+  }
+  void unreserve(RunnerSequence& sequence) override { runner_.unreserve(sequence); }
+  Result<void> run(std::span<const Step> steps) override { return runner_.run(steps); }
+  void finish(RunnerSequence& sequence) override { runner_.finish(sequence); }
+  void pause(RunnerSequence& sequence) override { runner_.pause(sequence); }
+  uint64_t blocks_available() const override { return runner_.blocks_available(); }
+
+ private:
+  ModelRunner& runner_;
+  bool refuses_ = false;
+};
+
+// What an engine is made of, with a shaky runner in the middle.
+void run_shaky(uint32_t streams, uint64_t snapshot_bytes) {
+  const auto checkpoint = arch::Checkpoint::open(nano_model());
+  ASSERT_TRUE(checkpoint.has_value());
+  const auto tokenizer = open_tokenizer(*checkpoint);
+  const auto map = engram_map(*checkpoint, *tokenizer);
+  model::ModelOptions model_options;
+  model_options.token_map = *map;
+  const auto model = model::Model::create(*checkpoint, model_options);
+  ASSERT_TRUE(model.has_value()) << model.error().describe();
+  ModelRunnerOptions options;
+  options.threads = 2;
+  options.cache.pool_bytes = 64 << 20;
+  options.cache.snapshot_bytes = snapshot_bytes;
+  options.checks_cache = true;
+  auto runner = ModelRunner::create(**model, options);
+  ASSERT_TRUE(runner.has_value());
+  Shaky shaky(**runner);
+  Scheduler scheduler(shaky, {.prefill_chunk = 40,
+                              .queue_requests_max = 1000,
+                              .context_tokens = 2000,
+                              .sequences_max = streams});
+  // The engine masks what has no text.
+  auto requests = distinct_requests(streams, 21, 150, 30);
+  const auto solo = solo_answers(requests);
+  for (GenerationRequest& request : requests) {
+    request.masked_tokens = text::unsampled_tokens(**tokenizer);
+  }
+  expect_solo_answers(scheduler, requests, solo);
+  EXPECT_GT(scheduler.counters().pauses, streams);
+}
+
+TEST(Concurrency, PausesAtAnyStepChangeNoBit) {
+  run_shaky(5, 1 << 26);
+  run_shaky(3, 0);  // without snapshots windows are computed again
+}
+
+TEST(ConcurrencySoak, PausesAtAnyStepChangeNoBit) {
+  run_shaky(20, 1 << 26);
+  run_shaky(8, 0);
+}
+
+}  // namespace
+}  // namespace thimble::engine
