@@ -14,7 +14,6 @@ namespace {
 using internal::divide_up;
 
 constexpr uint64_t kTilesPerTask = 16;
-constexpr uint64_t kScoreFloats = uint64_t{16} << 20;  // of a batch of jobs, unless one needs more
 
 // Whether scores decide anything: with few entries all are taken.
 bool needs_scores(const SelectJob& job, const SelectShape& shape) {

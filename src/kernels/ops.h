@@ -136,6 +136,9 @@ struct SelectJob {
   float* scores = nullptr;                  // out [visible] raw scores, or null: not wanted
 };
 
+// Scores that index_select() keeps at a time, unless one query needs more.
+inline constexpr uint64_t kScoreFloats = uint64_t{16} << 20;
+
 struct SelectShape {
   uint32_t heads = 0;
   uint32_t dims = 0;
