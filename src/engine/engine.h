@@ -2,8 +2,8 @@
 //
 // submit(), cancel() and counters() may be called from any thread, everything else is fixed once
 // open. Requests wait in a bounded queue, by priority and age, until they run, many at once, each
-// as if it were alone; sinks are called on the engine thread. Destroying the engine ends all requests with kCancelled before the destructor
-// returns; it must not happen on the engine thread.
+// as if it were alone; sinks are called on the engine thread. Destroying the engine ends all
+// requests with kCancelled before the destructor returns; it must not happen on the engine thread.
 #pragma once
 
 #include <cstdint>

@@ -83,7 +83,7 @@ struct GenerationEnd {
   uint64_t prompt_tokens = 0;
   uint64_t completion_tokens = 0;  // sampled ids, a final stop token included
   uint64_t cached_tokens = 0;      // of the prompt: adopted from the prefix cache
-  uint64_t replayed_tokens = 0;    // ran again: to rebuild windows, or after a pause for want of room
+  uint64_t replayed_tokens = 0;    // ran again: to rebuild windows, or after a pause
   uint64_t computed_tokens = 0;    // rows that ran before there was something to sample
   bool exact = true;               // is every bit that of an uninterrupted run?
   int64_t queue_us = 0;
