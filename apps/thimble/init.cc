@@ -11,6 +11,7 @@
 #include "base/bytes.h"
 #include "base/terminal.h"
 #include "text/byte_tokenizer.h"
+#include "text/encoding_texts.h"
 #include "text/token_map.h"
 #include "text/tokenizer.h"
 
@@ -98,7 +99,8 @@ constexpr std::string_view kTokenizerConfig = R"({
 
 bool is_model_file(const std::string& name) {
   return name == "config.json" || name == "tokenizer.json" || name == "tokenizer_config.json" ||
-         name == "model.safetensors.index.json" || name.ends_with(".safetensors");
+         name == "model.safetensors.index.json" || name == "encoding" ||
+         name.ends_with(".safetensors");
 }
 
 // May `out` be replaced? Only where it is empty, or holds nothing but a model and --force was said.
@@ -175,7 +177,8 @@ Result<void> write_model(const Path& directory, const Recipe& recipe, uint64_t s
                                             [&](uint64_t bytes) { bar.add(bytes); }));
   if (recipe.tokenizer_json.empty()) return {};
   THIMBLE_TRY(base::write_file_atomic(directory / "tokenizer.json", recipe.tokenizer_json));
-  return base::write_file_atomic(directory / "tokenizer_config.json", kTokenizerConfig);
+  THIMBLE_TRY(base::write_file_atomic(directory / "tokenizer_config.json", kTokenizerConfig));
+  return text::write_encoding_texts(directory, text::own_encoding_texts());
 }
 
 // Room for the tensors, before the first is written.
@@ -214,7 +217,8 @@ Command init_command() {
       .name = "init",
       .summary = "Make a model with random weights in the released layout",
       .details =
-          "Writes config.json, safetensors and a tokenizer of 256 bytes and the control tokens. "
+          "Writes config.json, safetensors, a tokenizer of 256 bytes and the control tokens, and "
+          "the texts that introduce tools. "
           "The same preset and seed give the same bytes everywhere. Useful to try every command "
           "without a download, and as a start for training; its words are noise. "
           "Of a config.json every dimension is kept. Ids beyond the tokenizer's become place "

@@ -83,7 +83,7 @@ TEST_F(TextStreamCalls, WithinReasoningEndIt) {
 TEST_F(TextStreamCalls, HeldBackTextComesWhenItIsNone) {
   options_.starts_in_reasoning = true;
   const Outcome out = read("a\n<</think>\nb\n<\n\n");
-  EXPECT_EQ(out.reasoning, "a\n<<");
+  EXPECT_EQ(out.reasoning, "a\n<");
   EXPECT_EQ(out.content, "b\n<\n\n");
   EXPECT_FALSE(called_);
 }

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "net/sse.h"
+#include "server/internal/identity.h"
 
 namespace thimble::server {
 namespace {
@@ -19,6 +20,10 @@ std::vector<net::HttpHeader> stream_headers(std::vector<net::HttpHeader> headers
 void append(engine::TextDelta& to, const engine::TextDelta& from) {
   to.reasoning += from.reasoning;
   to.content += from.content;
+}
+
+const char* reason_name(bool called, const engine::GenerationEnd& end) {
+  return called ? "tool_calls" : finish_reason_name(end.reason);
 }
 
 }  // namespace
@@ -97,8 +102,12 @@ engine::GenerationSink::Next Answer::on_token(const engine::GeneratedToken& toke
 }
 
 void Answer::on_end(const engine::GenerationEnd& end) {
-  Ending ending{end, text_.finish(), text_.reasoning_tokens(), std::move(sampled_),
-                std::move(prompt_)};
+  engine::TextDelta rest = text_.finish();
+  // A limit that comes within the block cuts it.
+  const bool called =
+      text_.called() && (text_.calls_closed() || end.reason != engine::FinishReason::kLength);
+  Ending ending{end,    std::move(rest),     text_.reasoning_tokens(),
+                called, std::move(sampled_), std::move(prompt_)};
   const std::lock_guard lock(mutex_);
   ending_ = std::move(ending);
   schedule();
@@ -135,17 +144,32 @@ void Answer::take(Piece piece) {
   if (piece.record) gathered_.logprobs->push_back(std::move(*piece.record));
   if (options_.delivery == Delivery::kWhole) {
     append(gathered_.text, piece.text);
+    for (const text::CallDelta& call : piece.text.calls) gathered_.calls.push_back(call_part(call));
   } else if (!piece.text.empty()) {
     flush(std::move(piece.text));
   }
 }
 
-// A stream's next chunk: this text, and the log-probabilities of all tokens up to it.
+// A stream's next chunks: this text, and the log-probabilities of all tokens up to it; then each
+// call's part in a chunk of its own.
 void Answer::flush(engine::TextDelta text) {
-  AnswerPart part{std::move(text), {}, {}};
+  const std::vector<text::CallDelta> calls = std::exchange(text.calls, {});
+  AnswerPart part{std::move(text), {}, {}, {}};
   if (gathered_.logprobs) part.logprobs = std::exchange(*gathered_.logprobs, {});
   const ChunkPlace place = std::exchange(first_, false) ? ChunkPlace::kFirst : ChunkPlace::kLater;
-  send(part_chunk(options_.frame, place, part, tokenizer_));
+  const bool needed = place == ChunkPlace::kFirst || !part.text.empty() || calls.empty();
+  if (needed || part.logprobs) send(part_chunk(options_.frame, place, part, tokenizer_));
+  for (const text::CallDelta& call : calls) {
+    AnswerPart one;
+    one.calls.push_back(call_part(call));
+    send(part_chunk(options_.frame, ChunkPlace::kLater, one, tokenizer_));
+  }
+}
+
+// Names the call where it begins.
+CallPart Answer::call_part(const text::CallDelta& delta) {
+  if (delta.name) call_ids_.push_back(random_id("call_"));
+  return {delta.index, call_ids_.at(delta.index), delta.name, delta.arguments};
 }
 
 void Answer::send(const std::string& event) {
@@ -165,7 +189,7 @@ void Answer::finish(Ending& ending) {
     summary.error = error->message;
     send_error(*error);
   } else {
-    summary.outcome = finish_reason_name(ending.end.reason);
+    summary.outcome = reason_name(ending.called, ending.end);
     const engine::GenerationEnd& end = ending.end;
     const Usage usage{end.prompt_tokens, end.completion_tokens, ending.reasoning_tokens,
                       end.cached_tokens, end.replayed_tokens,   end.computed_tokens,
@@ -193,7 +217,7 @@ void Answer::finish_stream(const Ending& ending, const Usage& usage) {
   const bool logprobs_left = gathered_.logprobs && !gathered_.logprobs->empty();
   // An answer without text still has a first chunk, which names the role.
   if (first_ || logprobs_left || !ending.rest.empty()) flush(ending.rest);
-  send(finish_chunk(options_.frame, finish_reason_name(ending.end.reason)));
+  send(finish_chunk(options_.frame, reason_name(ending.called, ending.end)));
   if (options_.frame.with_usage) send(usage_chunk(options_.frame, usage));
   send("[DONE]");
   exchange_->end_stream();
@@ -201,9 +225,10 @@ void Answer::finish_stream(const Ending& ending, const Usage& usage) {
 
 void Answer::finish_whole(const Ending& ending, const Usage& usage) {
   append(gathered_.text, ending.rest);
+  for (const text::CallDelta& call : ending.rest.calls) gathered_.calls.push_back(call_part(call));
   net::HttpResponse response{200, options_.headers, {}};
   response.headers.push_back(kJsonType);
-  response.body = whole_answer(options_.frame, gathered_, finish_reason_name(ending.end.reason),
+  response.body = whole_answer(options_.frame, gathered_, reason_name(ending.called, ending.end),
                                usage, tokenizer_);
   exchange_->respond(std::move(response));
 }

@@ -76,6 +76,7 @@ class Answer : public engine::GenerationSink, public std::enable_shared_from_thi
     engine::GenerationEnd end;
     engine::TextDelta rest;
     uint64_t reasoning_tokens = 0;
+    bool called = false;  // whole calls are what it ends in
     std::vector<int32_t> sampled;
     std::optional<std::vector<engine::PromptToken>> prompt;
   };
@@ -86,6 +87,7 @@ class Answer : public engine::GenerationSink, public std::enable_shared_from_thi
   void drain();
   void take(Piece piece);
   void flush(engine::TextDelta text);
+  CallPart call_part(const text::CallDelta& delta);
   void send(const std::string& event);
   void finish(Ending& ending);
   std::optional<ApiError> error_of(const engine::GenerationEnd& end) const;
@@ -118,6 +120,7 @@ class Answer : public engine::GenerationSink, public std::enable_shared_from_thi
 
   // The running task.
   bool first_ = true;
+  std::vector<std::string> call_ids_;
   AnswerPart gathered_;  // whole answers: everything; streams: log-probabilities not yet sent
 };
 

@@ -55,25 +55,36 @@ class Encoder {
   // Takes the turn's ids from memory.
   bool recall(size_t begin, size_t end, const TurnMemory::Place& place) {
     if (memory_ == nullptr || begin == end) return false;
-    std::vector<TurnPart> parts;
-    for (size_t i = begin; i < end; ++i) {
-      const Segment& segment = prompt_.segments[i];
-      const bool text = segment.kind != SegmentKind::kSpecial;
-      if (!text) {
-        parts.push_back({segment.id, {}});
-      } else if (!parts.empty() && !parts.back().id) {
-        parts.back().text += segment.text;
-      } else {
-        parts.push_back({{}, segment.text});
-      }
+    bool reprinted = false;
+    for (size_t i = begin; i < end; ++i) reprinted |= !prompt_.segments[i].as_sent.empty();
+    auto ids = memory_->find(place, parts_of(begin, end, &Segment::text), tokenizer_);
+    // JSON that the model spelled in a way of its own comes back as it was.
+    if (!ids && reprinted) {
+      ids = memory_->find(place, parts_of(begin, end, &Segment::as_sent), tokenizer_);
     }
-    const auto ids = memory_->find(place, parts, tokenizer_);
     if (!ids) return false;
     // Nobody asks where within the turn a segment begins.
     out_.segment_begins.insert(out_.segment_begins.end(), end - begin, out_.ids.size());
     add(*ids);
     used_memory_ = true;
     return true;
+  }
+
+  // `spelling`: which of a segment's texts to take where it has two.
+  std::vector<TurnPart> parts_of(size_t begin, size_t end, std::string Segment::*spelling) const {
+    std::vector<TurnPart> parts;
+    for (size_t i = begin; i < end; ++i) {
+      const Segment& segment = prompt_.segments[i];
+      const std::string& text = segment.as_sent.empty() ? segment.text : segment.*spelling;
+      if (segment.kind == SegmentKind::kSpecial) {
+        parts.push_back({segment.id, {}});
+      } else if (!parts.empty() && !parts.back().id) {
+        parts.back().text += text;
+      } else {
+        parts.push_back({{}, text});
+      }
+    }
+    return parts;
   }
 
   void append(const Segment& segment) {
@@ -143,7 +154,8 @@ std::vector<uint64_t> resume_points(const text::ChatPrompt& prompt, const ChatTo
     const uint64_t at = segment < begins.size() ? begins[segment] : encoded.ids.size();
     if (at > 0 && (points.empty() || points.back() < at)) points.push_back(at);
   };
-  if (!messages.empty() && messages.front().role == text::Role::kSystem) {
+  const bool system = !messages.empty() && messages.front().role == text::Role::kSystem;
+  if (system || !options.tools.empty()) {
     size_t end = 2;  // after BOS and the system's marker
     while (end < prompt.segments.size() && prompt.segments[end].kind != SegmentKind::kSpecial) {
       ++end;

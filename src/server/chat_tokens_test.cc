@@ -24,7 +24,7 @@ class ChatTokensTest : public testing::Test {
     small.merges = {{"a", "b"}, {"b", "c"}, {"e", "r"}};
     for (const std::string_view name :
          {text::kBosText, text::kEosText, text::kSystemText, text::kUserText, text::kAssistantText,
-          text::kThinkOpenText, text::kThinkCloseText}) {
+          text::kThinkOpenText, text::kThinkCloseText, text::kDsmlText}) {
       small.added.emplace_back(name);
     }
     tokenizer_.emplace(small.make());
@@ -179,6 +179,46 @@ TEST_F(ChatTokensTest, AContinuedTurnStaysUpToItsHeader) {
   options_.ending = *text::make_prompt_ending({}, true);
   const std::vector<ChatMessage> messages = {user_, make_message(Role::kAssistant, "a")};
   EXPECT_EQ(points(messages), std::vector<uint64_t>{encode(render(messages)).ids.size() - 1});
+}
+
+// Two calls of one turn, answered in reverse order: the next prompt goes on where the answer ended,
+// though the model merged no letters and has its own way with JSON (F21).
+TEST_F(ChatTokensTest, CallsComeBackAsTheyWereSampled) {
+  for (const bool prints_anew : {false, true}) {
+    use(ChatEncoding::kRecipe, true);
+    const std::string json = prints_anew ? R"({"b": [1.0, null, "é"]})" : R"({"b":[1.0,null,"é"]})";
+    const ChatTokens prompt = encode(render({system_, user_}));
+    const std::string markup =
+        "ab</think>\n\n<M calls>\n<M invoke name=\"abc\">\n<M parameter name=\"ab\" "
+        "string=\"true\">abc</M parameter>\n<M parameter name=\"o\" string=\"false\">" +
+        json + "</M parameter>\n</M invoke>\n<M invoke name=\"g\">\n\n</M invoke>\n</M calls>";
+    Ids sampled;  // a byte a token
+    for (size_t i = 0; i < markup.size(); ++i) {
+      if (markup[i] == 'M') {
+        sampled.push_back(*tokens_.dsml);
+      } else if (markup.compare(i, 8, "</think>") == 0) {
+        sampled.push_back(tokens_.think_close);
+        i += 7;
+      } else {
+        sampled.push_back(static_cast<unsigned char>(markup[i]));
+      }
+    }
+    sampled.push_back(tokens_.eos);
+    answer(prompt, sampled);
+    ChatMessage calls = make_message(Role::kAssistant, "", "ab");
+    // What a client sends that parsed the arguments and printed them again, or did not.
+    calls.calls = {
+        {"1", "abc", R"({"ab": "abc","o":)" + std::string(R"({"b":[1.0,null,"é"]})") + "}"},
+        {"2", "g", "{}"}};
+    ChatMessage first = make_message(Role::kTool, "one");
+    first.call_id = "1";
+    ChatMessage second = make_message(Role::kTool, "two");
+    second.call_id = "2";
+    const ChatTokens next = encode(render({system_, user_, calls, second, first}));
+    Ids expected = prompt.ids;
+    expected.insert(expected.end(), sampled.begin(), sampled.end());
+    EXPECT_TRUE(begins_with(next.ids, expected)) << (prints_anew ? "printed anew" : "as sent");
+  }
 }
 
 }  // namespace

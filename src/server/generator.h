@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "engine/engine.h"
 #include "engine/request.h"
+#include "text/encoding_texts.h"
 #include "text/special_tokens.h"
 #include "text/tokenizer.h"
 
@@ -27,6 +28,7 @@ struct ModelInfo {
   bool random_weights = false;                 // its words are noise: clients should say so
   const text::Tokenizer* tokenizer = nullptr;  // not null; outlives the generator
   Result<text::SpecialTokens> chat_tokens;     // or why this tokenizer cannot chat
+  text::EncodingTexts texts = {};              // what tools need; empty: none on offer
   std::optional<int32_t> bos;                  // what plain completions need
   std::optional<int32_t> eos;
 };

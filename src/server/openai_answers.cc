@@ -52,6 +52,36 @@ OrderedJson logprobs_json(const AnswerFrame& frame, const AnswerPart& part,
   return completion_logprobs(*part.logprobs, tokenizer);
 }
 
+OrderedJson call_json(const CallPart& call) {
+  return {{"id", call.id},
+          {"type", "function"},
+          {"function", {{"name", call.name.value_or("")}, {"arguments", call.arguments}}}};
+}
+
+OrderedJson call_delta(const CallPart& call) {
+  if (!call.name) {
+    return {{"index", call.index}, {"function", {{"arguments", call.arguments}}}};
+  }
+  OrderedJson out = {{"index", call.index}};
+  out.update(call_json(call));
+  return out;
+}
+
+// Whole calls, put together of their parts.
+OrderedJson calls_json(const std::vector<CallPart>& parts) {
+  std::vector<CallPart> calls;
+  for (const CallPart& part : parts) {
+    if (part.name) {
+      calls.push_back(part);
+    } else {
+      calls.back().arguments += part.arguments;
+    }
+  }
+  OrderedJson out = OrderedJson::array();
+  for (const CallPart& call : calls) out.push_back(call_json(call));
+  return out;
+}
+
 OrderedJson model_object(const ModelInfo& model) {
   return {{"id", model.name},
           {"object", "model"},
@@ -77,6 +107,7 @@ std::string part_chunk(const AnswerFrame& frame, ChunkPlace place, const AnswerP
     if (first) delta["role"] = "assistant";
     if (!part.text.reasoning.empty()) delta["reasoning_content"] = part.text.reasoning;
     if (first || !part.text.content.empty()) delta["content"] = part.text.content;
+    for (const CallPart& call : part.calls) delta["tool_calls"].push_back(call_delta(call));
     choice["delta"] = std::move(delta);
   } else {
     choice["text"] = part.text.content;
@@ -110,6 +141,7 @@ std::string whole_answer(const AnswerFrame& frame, const AnswerPart& all, const 
   if (chat) {
     OrderedJson message = {{"role", "assistant"}, {"content", all.text.content}};
     if (frame.with_reasoning) message["reasoning_content"] = all.text.reasoning;
+    if (!all.calls.empty()) message["tool_calls"] = calls_json(all.calls);
     choice["message"] = std::move(message);
   } else {
     choice["text"] = all.text.content;

@@ -2,8 +2,9 @@
 //
 // Rules that clients lean on (serving spec 13.3 and 13.4): id and created are the same through a
 // stream; the role comes once, in the first chunk; every chunk with choices has an object for its
-// delta; the last one has finish_reason; usage comes only when asked for. `content` is always a
-// string, empty when the answer ended inside its reasoning. Stateless; any thread.
+// delta; the last one has finish_reason; usage comes only when asked for. A call's first delta has
+// its id and name, the others go on with its arguments. `content` is always a string, empty when
+// the answer ended inside its reasoning. Stateless; any thread.
 #pragma once
 
 #include <cstdint>
@@ -49,9 +50,18 @@ struct TokenRecord {
   uint64_t text_offset = 0;  // index of the character that its bytes begin in
 };
 
-// Text and log-probabilities that go out together; these are empty unless asked for.
+// A part of a call; the first of each has the name.
+struct CallPart {
+  uint32_t index = 0;
+  std::string id;
+  std::optional<std::string> name;
+  std::string arguments;
+};
+
+// Text, calls and log-probabilities that go out together; the latter are empty unless asked for.
 struct AnswerPart {
-  engine::TextDelta text;
+  engine::TextDelta text;       // `calls` says what was called
+  std::vector<CallPart> calls;  // in order
   std::optional<std::vector<TokenRecord>> logprobs;
   // Of a whole answer: those of the prompt from its second token on.
   std::optional<std::vector<engine::PromptToken>> prompt_logprobs;

@@ -2,6 +2,7 @@
 
 #include "server/internal/generation_fields.h"
 #include "server/internal/json.h"
+#include "server/internal/tool_fields.h"
 
 namespace thimble::server {
 namespace {
@@ -45,8 +46,8 @@ ApiResult<text::Role> read_role(const Fields& message) {
   const std::string path = message.path_of("role");
   const auto name = THIMBLE_TRY(message.string("role"));
   if (!name) return bad_field(path, fmt::format("'{}' is missing", path));
-  if (*name == "tool" || *name == "function") {
-    return not_yet(path, fmt::format("'{}': tool messages are not supported yet", path));
+  if (*name == "function") {
+    return not_yet(path, fmt::format("'{}': 'function' is not supported; send 'tool'", path));
   }
   const auto role = text::parse_role(*name);
   if (!role) return bad_field(path, fmt::format("'{}': {}", path, role.error().describe()));
@@ -56,20 +57,19 @@ ApiResult<text::Role> read_role(const Fields& message) {
 ApiResult<text::ChatMessage> read_message(const Fields& fields) {
   text::ChatMessage message;
   message.role = THIMBLE_TRY(read_role(fields));
-  for (const char* name : {"tool_calls", "function_call"}) {
-    const Json* calls = fields.find(name);
-    if (calls == nullptr || (calls->is_array() && calls->empty())) continue;
-    const std::string path = fields.path_of(name);
-    return not_yet(path, fmt::format("'{}': tool calls are not supported yet", path));
-  }
   // vLLM's newer name for the same thing is accepted too.
   auto reasoning = THIMBLE_TRY(fields.string("reasoning_content"));
   if (!reasoning) reasoning = THIMBLE_TRY(fields.string("reasoning"));
   const bool assistant = message.role == text::Role::kAssistant;
-  if (assistant) message.reasoning = reasoning.value_or("");
+  if (assistant) {
+    message.reasoning = reasoning.value_or("");
+    message.calls = THIMBLE_TRY(read_tool_calls(fields));
+  } else if (message.role == text::Role::kTool) {
+    message.call_id = THIMBLE_TRY(fields.string("tool_call_id")).value_or("");
+  }
   if (const Json* content = fields.find("content")) {
     message.content = THIMBLE_TRY(read_content(*content, fields.path_of("content")));
-  } else if (!assistant || !reasoning) {
+  } else if (!assistant || (!reasoning && message.calls.empty())) {
     return bad_field(fields.path_of("content"),
                      fmt::format("'{}' is missing", fields.path_of("content")));
   }
@@ -93,23 +93,10 @@ ApiResult<std::vector<text::ChatMessage>> read_messages(const Fields& fields) {
   return messages;
 }
 
-ApiResult<void> refuse_tools(const Fields& fields) {
-  for (const char* name : {"tools", "functions"}) {
-    const Json* tools = THIMBLE_TRY(fields.array(name));
-    if (tools != nullptr && !tools->empty()) return not_yet(name, "tools are not supported yet");
-  }
-  // Without tools, "none" and "auto" ask for nothing.
-  for (const char* name : {"tool_choice", "function_call"}) {
-    const Json* choice = fields.find(name);
-    if (choice == nullptr || *choice == "none" || *choice == "auto") continue;
-    return not_yet(name,
-                   fmt::format("'{}' asks for a tool call; tools are not supported yet", name));
-  }
+ApiResult<void> refuse_modalities(const Fields& fields) {
   const Json* modalities = THIMBLE_TRY(fields.array("modalities"));
-  if (modalities != nullptr && *modalities != Json::array({"text"})) {
-    return not_yet("modalities", "only ['text'] is supported");
-  }
-  return {};
+  if (modalities == nullptr || *modalities == Json::array({"text"})) return {};
+  return not_yet("modalities", "only ['text'] is supported");
 }
 
 ApiResult<std::optional<uint32_t>> read_chat_logprobs(const Fields& fields) {
@@ -150,11 +137,13 @@ ApiResult<text::PromptEnding> read_ending(const Fields& fields,
   return *ending;
 }
 
-ApiResult<ChatRequest> read_chat_request(const Fields& fields) {
+// `body`: what `fields` were parsed from.
+ApiResult<ChatRequest> read_chat_request(const Fields& fields, std::string_view body) {
   ChatRequest out;
   out.common = THIMBLE_TRY(read_generation_fields(fields));
   THIMBLE_TRY(refuse_unsupported(fields));
-  THIMBLE_TRY(refuse_tools(fields));
+  THIMBLE_TRY(refuse_modalities(fields));
+  out.tools = THIMBLE_TRY(read_tool_fields(fields, body));
   out.common.top_logprobs = THIMBLE_TRY(read_chat_logprobs(fields));
   out.messages = THIMBLE_TRY(read_messages(fields));
   out.reasoning = THIMBLE_TRY(read_reasoning_fields(fields));
@@ -195,7 +184,7 @@ ApiResult<void> refuse_completion_fields(const Fields& fields) {
 
 ApiResult<ChatRequest> parse_chat_request(std::string_view body) {
   const Json object = THIMBLE_TRY(parse_object(body));
-  return read_chat_request(Fields(object, ""));
+  return read_chat_request(Fields(object, ""), body);
 }
 
 ApiResult<CompletionRequest> parse_completion_request(std::string_view body) {
@@ -219,7 +208,7 @@ ApiResult<TokenizeRequest> parse_tokenize_request(std::string_view body) {
   const Fields fields(object, "");
   TokenizeRequest out;
   if (fields.find("messages") != nullptr) {
-    out.chat = THIMBLE_TRY(read_chat_request(fields));
+    out.chat = THIMBLE_TRY(read_chat_request(fields, body));
     return out;
   }
   // llama.cpp's name, then vLLM's.

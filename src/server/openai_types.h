@@ -18,12 +18,14 @@
 #include "server/errors.h"
 #include "text/chat_format.h"
 #include "text/tokenizer.h"
+#include "text/tools.h"
 
 namespace thimble::server {
 
 inline constexpr size_t kStopStringsMax = 16;
 inline constexpr size_t kStopStringBytesMax = 4096;
 inline constexpr size_t kCacheSaltBytesMax = 1024;  // of each field that names a tenant
+inline constexpr size_t kToolsMax = 128;
 inline constexpr uint32_t kChatTopLogprobsMax = 20;
 inline constexpr uint32_t kCompletionLogprobsMax = 5;
 inline constexpr uint32_t kPromptLogprobsMax = 20;
@@ -55,11 +57,24 @@ struct ReasoningFields {
   text::PastReasoning past = text::PastReasoning::kByEncoding;
 };
 
+struct ToolChoice {
+  enum class Kind { kAuto, kNone, kRequired };
+  Kind kind = Kind::kAuto;
+  std::string name;  // kRequired: of this function; empty: of any
+};
+
+struct ToolFields {
+  std::vector<text::Tool> tools;
+  ToolChoice choice;
+  bool parallel = true;  // may one answer have several calls?
+};
+
 struct ChatRequest {
   GenerationFields common;
   std::vector<text::ChatMessage> messages;
   ReasoningFields reasoning;
   text::PromptEnding ending;
+  ToolFields tools;
 };
 
 struct CompletionRequest {

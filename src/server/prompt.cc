@@ -30,6 +30,17 @@ ApiResult<void> check_length(const Prompt& prompt, const GenerationFields& field
                   context, used, *fields.max_tokens, fields.max_tokens_name));
 }
 
+ApiResult<void> check_bias(const GenerationFields& fields, const ModelInfo& model) {
+  for (const engine::LogitBias& bias : fields.sampling.logit_bias) {
+    if (static_cast<uint32_t>(bias.token) < model.vocab_size) continue;
+    return bad_field("logit_bias",
+                     fmt::format("'logit_bias' names token {}, expected 0 to {} (the model's "
+                                 "vocabulary)",
+                                 bias.token, model.vocab_size - 1));
+  }
+  return {};
+}
+
 ApiResult<void> check_ids(const std::vector<int32_t>& ids, uint32_t vocab_size) {
   for (size_t i = 0; i < ids.size(); ++i) {
     if (static_cast<uint32_t>(ids[i]) < vocab_size) continue;
@@ -47,6 +58,37 @@ text::ReasoningEffort effort_of(const ReasoningFields& fields, const PromptDefau
   return effort;
 }
 
+// Sets what a demanded call changes: the turn begins with it, so there is no reasoning.
+ApiResult<void> force_call(const ChatRequest& request, text::ChatOptions& options) {
+  if (request.reasoning.thinking.value_or(false)) {
+    return bad_field("tool_choice",
+                     "'tool_choice' demands a call, which goes with reasoning off only; send "
+                     "'auto', or turn reasoning off");
+  }
+  if (!options.ending.add_generation_prompt || options.ending.continue_final_message) {
+    return bad_field("tool_choice", "'tool_choice' demands a call, which begins a turn of its own");
+  }
+  options.effort.thinking = false;
+  options.ending.forced = text::ForcedCall{request.tools.choice.name};
+  return {};
+}
+
+ApiResult<text::ChatOptions> chat_options(const ChatRequest& request, const ModelInfo& model,
+                                          const PromptDefaults& defaults) {
+  text::ChatOptions options{.encoding = defaults.encoding,
+                            .effort = effort_of(request.reasoning, defaults),
+                            .past_reasoning = request.reasoning.past,
+                            .ending = request.ending};
+  const ToolChoice& choice = request.tools.choice;
+  if (choice.kind == ToolChoice::Kind::kNone || request.tools.tools.empty()) return options;
+  options.texts = model.texts;
+  for (const text::Tool& tool : request.tools.tools) {
+    if (choice.name.empty() || choice.name == tool.name) options.tools.push_back(tool);
+  }
+  if (choice.kind == ToolChoice::Kind::kRequired) THIMBLE_TRY(force_call(request, options));
+  return options;
+}
+
 }  // namespace
 
 ApiResult<Prompt> chat_prompt(const ChatRequest& request, const ModelInfo& model,
@@ -60,8 +102,7 @@ ApiResult<Prompt> chat_prompt(const ChatRequest& request, const ModelInfo& model
     error.code = "not_supported";
     return tl::unexpected(std::move(error));
   }
-  const text::ChatOptions options{defaults.encoding, effort_of(request.reasoning, defaults),
-                                  request.reasoning.past, request.ending};
+  const text::ChatOptions options = THIMBLE_TRY(chat_options(request, model, defaults));
   const auto rendered = text::render_chat(request.messages, options, *model.chat_tokens);
   if (!rendered) {
     ApiError error = api_error(rendered.error());
@@ -79,6 +120,10 @@ ApiResult<Prompt> chat_prompt(const ChatRequest& request, const ModelInfo& model
   prompt.open_turn = std::move(encoded.open);
   prompt.starts_in_reasoning = rendered->opens_in_reasoning;
   prompt.think_close = model.chat_tokens->think_close;
+  prompt.dsml = model.chat_tokens->dsml;
+  prompt.calls = options.tools.empty() ? engine::Calls::kDrop : engine::Calls::kReport;
+  if (!request.tools.parallel) prompt.calls_max = 1;
+  prompt.forced = rendered->forced;
   return prompt;
 }
 
@@ -102,6 +147,7 @@ ApiResult<engine::GenerationRequest> generation_request(const Prompt& prompt,
                                                         const ModelInfo& model,
                                                         const PromptDefaults& defaults) {
   THIMBLE_TRY(check_length(prompt, fields, model.context_tokens));
+  THIMBLE_TRY(check_bias(fields, model));
   const uint64_t left = model.context_tokens - prompt.ids.size();
   engine::GenerationRequest out;
   out.prompt = prompt.ids;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/request.h"
+#include "engine/text_stream.h"
 #include "server/chat_tokens.h"
 #include "server/errors.h"
 #include "server/generator.h"
@@ -36,6 +37,11 @@ struct Prompt {
   std::string field = "prompt";                // of the request: what errors about the prompt name
   std::vector<uint64_t> snapshot_points = {};  // lengths at which later requests will resume
   std::optional<OpenTurn> open_turn = {};      // chat: what the answer continues
+  // Chat, with a tokenizer that has the marker: how calls are taken from the answer.
+  std::optional<int32_t> dsml = {};
+  engine::Calls calls = engine::Calls::kDrop;
+  uint32_t calls_max = UINT32_MAX;
+  std::string forced = {};  // the beginning of a block of calls that the prompt ends in
 };
 
 // Turns that `turns` knows are tokenised as they were sampled.

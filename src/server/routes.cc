@@ -301,7 +301,14 @@ Routes::Reply Routes::generate(const Call& call, AnswerKind kind, const Generati
                    fields.include_usage};
   options.request_id = call.id;
   options.delivery = fields.stream ? Delivery::kStream : Delivery::kWhole;
-  options.text = {prompt.starts_in_reasoning, prompt.think_close, fields.stop, fields.control};
+  options.text = {.starts_in_reasoning = prompt.starts_in_reasoning,
+                  .think_close = prompt.think_close,
+                  .stop = fields.stop,
+                  .control = fields.control,
+                  .dsml = prompt.dsml,
+                  .calls = prompt.calls,
+                  .calls_max = prompt.calls_max,
+                  .forced = prompt.forced};
   options.with_logprobs = fields.top_logprobs.has_value();
   options.headers = call.headers;
   options.heartbeat_ms = options_.heartbeat_ms;

@@ -2,8 +2,8 @@
 //
 //   # Aim: any number of comment lines.
 //   --- server            settings, one a line: strict_model, api_key K, context N, reasoning off,
-//                         effort N, encoding ref, replay R, no_chat, answer_tokens N, allow_origin
-//                         O
+//                         effort N, encoding ref, replay R, no_chat, no_tool_texts, answer_tokens
+//                         N, allow_origin O
 //   --- says              what the fake generator says to the requests that follow
 //   --- caches            so many tokens of the prompts that follow, and half of them run again
 //   --- fails             "N message": it fails after N tokens instead

@@ -51,6 +51,8 @@ void apply(const std::string& line, TestServerOptions& options) {
     defaults.answer_tokens = number;
   } else if (name == "allow_origin") {
     options.routes.origins.allowed.push_back(value);
+  } else if (name == "no_tool_texts") {
+    options.texts = {};
   } else if (name == "no_chat") {
     options.can_chat = false;
   } else if (!name.empty()) {
@@ -161,6 +163,8 @@ class Runner {
     const auto requests = server_->generator().requests();
     ASSERT_FALSE(requests.empty()) << "nothing reached the engine";
     const engine::GenerationRequest& last = requests.back();
+    json bias = json::array();
+    for (const auto& [token, by] : last.sampling.logit_bias) bias.push_back({token, by});
     const json value = {{"prompt", server_->tokenizer().decode(last.prompt).value_or("?")},
                         {"prompt_ids", last.prompt},
                         {"max_tokens", last.max_tokens},
@@ -169,6 +173,9 @@ class Runner {
                         {"top_k", last.sampling.top_k},
                         {"min_p", last.sampling.min_p},
                         {"seed", last.sampling.seed},
+                        {"presence_penalty", last.sampling.presence_penalty},
+                        {"frequency_penalty", last.sampling.frequency_penalty},
+                        {"logit_bias", bias},
                         {"stop_tokens", last.stop_tokens},
                         {"masked_tokens", last.masked_tokens.size()},
                         {"replay", engine::to_string(last.replay)},

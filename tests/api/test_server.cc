@@ -25,8 +25,9 @@ TestServer::TestServer(const TestServerOptions& options) {
   auto tokenizer = text::Tokenizer::parse(options.can_chat ? json : without_chat_tokens(json));
   if (!tokenizer) base::check_failed(__FILE__, __LINE__, "tokenizer", tokenizer.error().describe());
   tokenizer_ = std::make_unique<text::Tokenizer>(std::move(*tokenizer));
-  generator_ = std::make_unique<FakeGenerator>(
-      make_model_info("fake", options.context_tokens, *tokenizer_), options.queue_requests_max);
+  ModelInfo info = make_model_info("fake", options.context_tokens, *tokenizer_);
+  info.texts = options.texts;
+  generator_ = std::make_unique<FakeGenerator>(std::move(info), options.queue_requests_max);
   ApiServerOptions server_options;
   server_options.http.limits = options.limits;
   auto server = ApiServer::listen(server_options);

@@ -168,9 +168,9 @@ test('errors are the classes the library knows', async () => {
     assert.match(error.message, /4096/);
     return true;
   });
-  await assert.rejects(ask({ tools: [{ type: 'function', function: { name: 'f' } }] }), (error) => {
+  await assert.rejects(ask({ functions: [{ name: 'f' }] }), (error) => {
     assert.equal(error.status, 400);
-    assert.equal(error.param, 'tools');
+    assert.equal(error.param, 'functions');
     return true;
   });
   await assert.rejects(
@@ -179,6 +179,39 @@ test('errors are the classes the library knows', async () => {
     }),
     /images are not supported yet/,
   );
+});
+
+test('tools are taken, and a demanded call has the name that was demanded', async () => {
+  const tools = [
+    {
+      type: 'function',
+      function: { name: 'get_tide', parameters: { type: 'object', properties: {} } },
+    },
+  ];
+  const request = {
+    model: 'any', messages, tools, max_tokens: 20, seed: 3,
+    tool_choice: { type: 'function', function: { name: 'get_tide' } },
+  };
+  const whole = await client.chat.completions.create(request);
+  const [call] = whole.choices[0].message.tool_calls;
+  assert.equal(call.function.name, 'get_tide');
+  assert.match(call.id, /^call_/);
+  const stream = client.beta.chat.completions.stream(request);
+  const streamed = (await stream.finalChatCompletion()).choices[0].message.tool_calls[0];
+  assert.equal(streamed.function.name, 'get_tide');
+  assert.equal(streamed.function.arguments, call.function.arguments);
+  // Noise makes no calls, and what it says is shown without markup.
+  const noise = await client.chat.completions.create({ ...request, tool_choice: 'auto' });
+  assert.doesNotMatch(noise.choices[0].message.content ?? '', /DSML/);
+  const history = [
+    ...messages,
+    { role: 'assistant', content: null, tool_calls: [{ ...call, id: 'a' }] },
+    { role: 'tool', tool_call_id: 'a', content: 'high at noon' },
+  ];
+  const next = await client.chat.completions.create({
+    ...request, messages: history, tool_choice: 'auto',
+  });
+  assert.ok(next.usage.prompt_tokens > whole.usage.prompt_tokens);
 });
 
 test('an aborted stream frees the place', async () => {

@@ -1,11 +1,30 @@
 #include "server/internal/generation_fields.h"
 
+#include <charconv>
 #include <limits>
 
 namespace thimble::server {
 namespace {
 
 constexpr int64_t kInt32Max = std::numeric_limits<int32_t>::max();
+
+// {"TOKEN": BIAS}; whether the model has the token is for the prompt to say.
+ApiResult<std::vector<engine::LogitBias>> read_logit_bias(const Fields& fields) {
+  std::vector<engine::LogitBias> out;
+  const auto object = THIMBLE_TRY(fields.object("logit_bias"));
+  if (!object) return out;
+  for (const auto& [key, value] : fields.find("logit_bias")->items()) {
+    int32_t token = -1;
+    const char* const end = key.data() + key.size();
+    const auto [at, error] = std::from_chars(key.data(), end, token);
+    if (error != std::errc() || at != end || token < 0) {
+      return bad_field("logit_bias", "the keys of 'logit_bias' must be token ids");
+    }
+    const auto bias = THIMBLE_TRY(object->number(key, -100, 100));
+    if (bias) out.push_back({token, static_cast<float>(*bias)});
+  }
+  return out;
+}
 
 ApiResult<engine::SamplingParams> read_sampling(const Fields& fields) {
   engine::SamplingParams out;
@@ -24,6 +43,13 @@ ApiResult<engine::SamplingParams> read_sampling(const Fields& fields) {
   if (const auto v = THIMBLE_TRY(fields.number("min_p", 0, 1))) {
     out.min_p = static_cast<float>(*v);
   }
+  if (const auto v = THIMBLE_TRY(fields.number("presence_penalty", -2, 2))) {
+    out.presence_penalty = static_cast<float>(*v);
+  }
+  if (const auto v = THIMBLE_TRY(fields.number("frequency_penalty", -2, 2))) {
+    out.frequency_penalty = static_cast<float>(*v);
+  }
+  out.logit_bias = THIMBLE_TRY(read_logit_bias(fields));
   return out;
 }
 
@@ -151,12 +177,10 @@ ApiResult<GenerationFields> read_generation_fields(const Fields& fields) {
 
 ApiResult<void> refuse_unsupported(const Fields& fields) {
   THIMBLE_TRY(refuse_number(fields, "n", 1));
-  THIMBLE_TRY(refuse_number(fields, "presence_penalty", 0));
-  THIMBLE_TRY(refuse_number(fields, "frequency_penalty", 0));
   THIMBLE_TRY(refuse_number(fields, "repetition_penalty", 1));
   THIMBLE_TRY(refuse_number(fields, "min_tokens", 0));
-  for (const char* name : {"logit_bias", "stop_token_ids", "bad_words", "guided_json",
-                           "guided_regex", "guided_choice", "guided_grammar", "grammar"}) {
+  for (const char* name : {"stop_token_ids", "bad_words", "guided_json", "guided_regex",
+                           "guided_choice", "guided_grammar", "grammar"}) {
     THIMBLE_TRY(refuse_unless_empty(fields, name));
   }
   const auto format = THIMBLE_TRY(fields.object("response_format"));

@@ -1,0 +1,136 @@
+#include "server/internal/tool_fields.h"
+
+#include <algorithm>
+
+#include "text/json_text.h"
+
+namespace thimble::server {
+namespace {
+
+// The spelling of an object's last member of that name, empty if there is none.
+std::string_view spelled(std::string_view object, std::string_view name) {
+  const auto members = text::json_members(object);
+  if (!members) return {};
+  for (auto it = members->rbegin(); it != members->rend(); ++it) {
+    if (it->key == name) return it->value;
+  }
+  return {};
+}
+
+// A missing type counts as "function".
+ApiResult<void> check_type(const Fields& fields) {
+  const auto type = THIMBLE_TRY(fields.string("type"));
+  if (!type || *type == "function") return {};
+  const std::string path = fields.path_of("type");
+  return not_yet(path, fmt::format("'{}' must be 'function'; no other type is supported", path));
+}
+
+ApiResult<text::Tool> read_tool(const Json& json, std::string_view spelling,
+                                const std::string& path) {
+  if (!json.is_object()) return bad_field(path, fmt::format("'{}' must be an object", path));
+  const Fields tool(json, path);
+  THIMBLE_TRY(check_type(tool));
+  const auto function = THIMBLE_TRY(tool.object("function"));
+  const std::string at = tool.path_of("function");
+  if (!function) return bad_field(at, fmt::format("'{}' is missing", at));
+  auto made = text::make_tool(spelled(spelling, "function"));
+  if (!made) return bad_field(at, fmt::format("'{}': {}", at, made.error().describe()));
+  return *std::move(made);
+}
+
+ApiResult<std::vector<text::Tool>> read_tools(const Fields& fields, std::string_view body) {
+  std::vector<text::Tool> tools;
+  const Json* list = THIMBLE_TRY(fields.array("tools"));
+  if (list == nullptr || list->empty()) return tools;
+  if (list->size() > kToolsMax) {
+    return bad_field("tools", fmt::format("'tools' has {} tools, at most {} are supported",
+                                          list->size(), kToolsMax));
+  }
+  const auto spellings = text::json_elements(spelled(body, "tools"));
+  if (!spellings || spellings->size() != list->size()) {
+    return bad_field("tools", "'tools' must be JSON without a byte order mark before it");
+  }
+  for (size_t i = 0; i < list->size(); ++i) {
+    const std::string path = indexed("tools", i);
+    text::Tool tool = THIMBLE_TRY(read_tool((*list)[i], (*spellings)[i], path));
+    const auto same = [&](const text::Tool& other) { return other.name == tool.name; };
+    if (std::any_of(tools.begin(), tools.end(), same)) {
+      const std::string at = path + ".function.name";
+      return bad_field(at, fmt::format("'{}': there is another tool '{}'", at, tool.name));
+    }
+    tools.push_back(std::move(tool));
+  }
+  return tools;
+}
+
+ApiResult<ToolChoice> read_choice(const Fields& fields, const std::vector<text::Tool>& tools) {
+  const Json* json = fields.find("tool_choice");
+  if (json == nullptr || *json == "auto") return ToolChoice{};
+  if (*json == "none") return ToolChoice{ToolChoice::Kind::kNone, {}};
+  ToolChoice choice{ToolChoice::Kind::kRequired, {}};
+  if (json->is_object()) {
+    const Fields object(*json, "tool_choice");
+    THIMBLE_TRY(check_type(object));
+    const auto function = THIMBLE_TRY(object.object("function"));
+    if (function) choice.name = THIMBLE_TRY(function->string("name")).value_or("");
+    if (choice.name.empty()) {
+      return bad_field("tool_choice.function.name", "'tool_choice.function.name' is missing");
+    }
+    const auto known = [&](const text::Tool& tool) { return tool.name == choice.name; };
+    if (std::none_of(tools.begin(), tools.end(), known)) {
+      return bad_field("tool_choice.function.name",
+                       "'tool_choice.function.name' names no function of 'tools'");
+    }
+  } else if (*json != "required") {
+    return bad_field("tool_choice",
+                     "'tool_choice' must be 'none', 'auto', 'required' or name a function");
+  }
+  if (tools.empty()) return bad_field("tool_choice", "'tool_choice' asks for a call of no 'tools'");
+  return choice;
+}
+
+ApiResult<text::ToolCall> read_call(const Json& json, const std::string& path) {
+  if (!json.is_object()) return bad_field(path, fmt::format("'{}' must be an object", path));
+  const Fields fields(json, path);
+  THIMBLE_TRY(check_type(fields));
+  text::ToolCall call;
+  call.id = THIMBLE_TRY(fields.string("id")).value_or("");
+  const auto function = THIMBLE_TRY(fields.object("function"));
+  const std::string at = fields.path_of("function");
+  if (!function) return bad_field(at, fmt::format("'{}' is missing", at));
+  call.name = THIMBLE_TRY(function->string("name")).value_or("");
+  call.arguments = THIMBLE_TRY(function->string("arguments")).value_or("");
+  return call;
+}
+
+}  // namespace
+
+ApiResult<ToolFields> read_tool_fields(const Fields& fields, std::string_view body) {
+  for (const char* name : {"functions", "function_call"}) {
+    const Json* value = fields.find(name);
+    if (value == nullptr || *value == "none" || *value == "auto") continue;
+    if (value->is_array() && value->empty()) continue;
+    return not_yet(name, fmt::format("'{}' is not supported; send 'tools'", name));
+  }
+  ToolFields out;
+  out.tools = THIMBLE_TRY(read_tools(fields, body));
+  out.choice = THIMBLE_TRY(read_choice(fields, out.tools));
+  out.parallel = THIMBLE_TRY(fields.boolean("parallel_tool_calls")).value_or(true);
+  return out;
+}
+
+ApiResult<std::vector<text::ToolCall>> read_tool_calls(const Fields& message) {
+  std::vector<text::ToolCall> calls;
+  if (message.find("function_call") != nullptr) {
+    const std::string path = message.path_of("function_call");
+    return not_yet(path, fmt::format("'{}' is not supported; send 'tool_calls'", path));
+  }
+  const Json* list = THIMBLE_TRY(message.array("tool_calls"));
+  if (list == nullptr) return calls;
+  for (size_t i = 0; i < list->size(); ++i) {
+    calls.push_back(THIMBLE_TRY(read_call((*list)[i], indexed(message.path_of("tool_calls"), i))));
+  }
+  return calls;
+}
+
+}  // namespace thimble::server
