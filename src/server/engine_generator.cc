@@ -20,7 +20,8 @@ class EngineGenerator : public Generator {
   Load load() const override {
     const engine::Engine::Counters counters = engine_.counters();
     return {counters.running,       counters.waiting,         counters.cache_hits,
-            counters.cached_tokens, counters.replayed_tokens, counters.cache};
+            counters.cached_tokens, counters.replayed_tokens, counters.cache,
+            counters.steps,         counters.prompt_tokens,   counters.generated_tokens};
   }
 
  private:

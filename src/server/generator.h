@@ -54,6 +54,10 @@ class Generator {
     uint64_t cached_tokens = 0;
     uint64_t replayed_tokens = 0;
     engine::CacheUse cache = {};
+    // Since the start.
+    uint64_t steps = 0;  // forward passes
+    uint64_t prompt_rows = 0;
+    uint64_t sampled_tokens = 0;
   };
   virtual Load load() const = 0;
 };

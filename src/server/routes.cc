@@ -115,10 +115,12 @@ void Routes::shut_down() {
 }
 
 const Routes::Route* Routes::find_route(std::string_view path) {
-  static constexpr std::array<Route, 7> kRoutes{{
+  static constexpr std::array<Route, 9> kRoutes{{
       {"/health", "GET", Access::kOpen, &Routes::health},
       {"/models", "GET", Access::kKeyed, &Routes::models},
       {"/plan", "GET", Access::kKeyed, &Routes::plan},
+      {"/metrics", "GET", Access::kKeyed, &Routes::metrics},
+      {"/cache", "GET", Access::kKeyed, &Routes::cache},
       {"/tokenize", "POST", Access::kKeyed, &Routes::tokenize},
       {"/detokenize", "POST", Access::kKeyed, &Routes::detokenize},
       {"/chat/completions", "POST", Access::kKeyed, &Routes::chat},
@@ -239,6 +241,19 @@ Routes::Reply Routes::plan(const Call& call) {
   return json_response(THIMBLE_TRY(plan_json(options_.planned, call.request.query)));
 }
 
+Routes::Reply Routes::metrics(const Call&) {
+  return net::HttpResponse{
+      200,
+      {{"Content-Type", "text/plain; version=0.0.4; charset=utf-8"}, {"Cache-Control", "no-store"}},
+      metrics_.text(generator_.info(), generator_.load())};
+}
+
+Routes::Reply Routes::cache(const Call&) {
+  net::HttpResponse response = json_response(cache_json(generator_.load()));
+  response.headers.push_back({"Cache-Control", "no-store"});
+  return response;
+}
+
 Routes::Reply Routes::model(const Call& call) {
   const std::string name = net::percent_decode(call.path.substr(kModelPrefix.size()));
   if (name == generator_.info().name) return json_response(model_json(generator_.info()));
@@ -342,6 +357,7 @@ std::function<void(std::vector<int32_t>)> Routes::rememberer(const Prompt& promp
 
 void Routes::finished(const Answer* answer, const AnswerSummary& summary) {
   log_outcome(summary);
+  metrics_.add(summary);
   const std::lock_guard lock(mutex_);
   answers_.erase(answer);
 }

@@ -3,6 +3,8 @@
 //
 //   GET  /                         the chat page and its files
 //   GET  /health                   alive, and how busy
+//   GET  /metrics                  Prometheus' text (server/metrics.h)
+//   GET  /v1/cache                 what the cache holds
 //   GET  /v1/models[/NAME]
 //   GET  /v1/plan                  the capacity plan (server/plan_route.h)
 //   POST /v1/chat/completions      POST /v1/completions
@@ -24,6 +26,7 @@
 #include "server/answer.h"
 #include "server/errors.h"
 #include "server/generator.h"
+#include "server/metrics.h"
 #include "server/origin.h"
 #include "server/plan_route.h"
 #include "server/prompt.h"
@@ -74,6 +77,8 @@ class Routes {
   Reply health(const Call& call);
   Reply models(const Call& call);
   Reply plan(const Call& call);
+  Reply metrics(const Call& call);
+  Reply cache(const Call& call);
   Reply model(const Call& call);
   Reply tokenize(const Call& call);
   Reply detokenize(const Call& call);
@@ -89,6 +94,7 @@ class Routes {
   const std::shared_ptr<WorkerPool> pool_;
   const StaticFiles files_;
   TurnMemory turns_;
+  RequestMetrics metrics_;
   std::mutex mutex_;  // guards the rest
   bool shutting_down_ = false;
   std::unordered_map<const Answer*, std::weak_ptr<Answer>> answers_;

@@ -1,0 +1,97 @@
+// Aim: the page of metrics is Prometheus' text format, counts what happened and has vLLM's names
+// too; the cache's ledger adds up. Method: a few ends of requests, lines compared; every line read
+// by the format's grammar.
+#include "server/metrics.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <sstream>
+
+#include "text/byte_tokenizer.h"
+
+namespace thimble::server {
+namespace {
+
+using testing::HasSubstr;
+
+class MetricsTest : public testing::Test {
+ protected:
+  std::string text() const { return metrics_.text(model_, load_); }
+
+  text::Tokenizer tokenizer_ = *text::Tokenizer::parse(text::make_byte_tokenizer_json());
+  ModelInfo model_ = make_model_info("a\"b", 20, tokenizer_);
+  RequestMetrics metrics_;
+  Generator::Load load_;
+};
+
+TEST_F(MetricsTest, CountsEndsByHow) {
+  AnswerSummary summary;
+  summary.outcome = "stop";
+  summary.reasoning_tokens = 2;
+  summary.end.prompt_tokens = 10;
+  summary.end.completion_tokens = 5;
+  summary.end.queue_us = 20'000;
+  summary.end.prefill_us = 30'000;
+  summary.end.decode_us = 8'000;
+  metrics_.add(summary);
+  summary.outcome = "gone";
+  summary.end.completion_tokens = 0;
+  metrics_.add(summary);
+  const std::string page = text();
+  const std::string label = "model_name=\"a\\\"b\"";
+  EXPECT_THAT(page,
+              HasSubstr("thimble_requests_total{" + label + ",finished_reason=\"stop\"} 1\n"));
+  EXPECT_THAT(page,
+              HasSubstr("vllm:request_success_total{" + label + ",finished_reason=\"gone\"} 1\n"));
+  EXPECT_THAT(page, HasSubstr("thimble_prompt_tokens_total{" + label + "} 20\n"));
+  EXPECT_THAT(page, HasSubstr("thimble_reasoning_tokens_total{" + label + "} 4\n"));
+  EXPECT_THAT(page,
+              HasSubstr("vllm:time_to_first_token_seconds_bucket{" + label + ",le=\"0.01\"} 0\n"));
+  EXPECT_THAT(page,
+              HasSubstr("vllm:time_to_first_token_seconds_bucket{" + label + ",le=\"0.05\"} 1\n"));
+  EXPECT_THAT(page,
+              HasSubstr("vllm:time_to_first_token_seconds_bucket{" + label + ",le=\"+Inf\"} 1\n"));
+  EXPECT_THAT(page, HasSubstr("thimble_token_seconds_sum{" + label + "} 0.002\n"));
+  EXPECT_THAT(page, HasSubstr("thimble_request_seconds_count{" + label + "} 1\n"));
+}
+
+TEST_F(MetricsTest, ShowsTheEnginesLoad) {
+  load_.running = 3;
+  load_.cached_tokens = 77;
+  load_.cache.blocks_total = 8;
+  load_.cache.blocks_used = 2;
+  EXPECT_THAT(text(), HasSubstr("vllm:num_requests_running{model_name=\"a\\\"b\"} 3\n"));
+  EXPECT_THAT(text(), HasSubstr("vllm:prefix_cache_hits_total{model_name=\"a\\\"b\"} 77\n"));
+  EXPECT_THAT(text(), HasSubstr("vllm:kv_cache_usage_perc{model_name=\"a\\\"b\"} 0.25\n"));
+}
+
+TEST_F(MetricsTest, EveryLineIsOfTheFormat) {
+  const std::string name = "[a-zA-Z_:][a-zA-Z0-9_:]*";
+  const std::string label = R"re([a-z_]+="([^"\\]|\\.)*")re";
+  const std::regex line("# HELP " + name + " .+|# TYPE " + name + " (counter|gauge|histogram)|" +
+                        name + "\\{" + label + "(," + label + ")*\\} [0-9.e+-]+");
+  std::istringstream lines(text());
+  int count = 0;
+  for (std::string one; std::getline(lines, one); ++count) {
+    EXPECT_TRUE(std::regex_match(one, line)) << one;
+  }
+  EXPECT_GT(count, 100);
+}
+
+TEST_F(MetricsTest, LedgerAddsUp) {
+  load_.cache = {.blocks_total = 10, .blocks_used = 4, .block_bytes = 128 * 890};
+  load_.replayed_tokens = 5;
+  const auto json = nlohmann::json::parse(cache_json(load_));
+  EXPECT_EQ(json["blocks"]["free"], 6);
+  EXPECT_EQ(json["bytes_per_token"], 890.0);
+  EXPECT_EQ(json["pool_bytes"], 10 * 128 * 890);
+  EXPECT_EQ(json["replayed_tokens"], 5);
+  const auto empty = nlohmann::json::parse(cache_json({}));
+  EXPECT_EQ(empty["blocks"]["total"], 0);
+}
+
+}  // namespace
+}  // namespace thimble::server
