@@ -92,6 +92,11 @@ void Options::add(const std::string& name, double& value, const std::string& hel
   add_number<double>(impl_.app, name, value, help, need);
 }
 
+void Options::add(const std::string& name, std::vector<std::string>& values, size_t count,
+                  const std::string& help) {
+  impl_.app.add_option(name, values, help)->type_name("TEXT")->expected(static_cast<int>(count));
+}
+
 void Options::add(const std::string& name, std::optional<std::string>& value,
                   const std::string& help) {
   impl_.app.add_option(name, value, help)->type_name("TEXT");

@@ -30,6 +30,9 @@ class Options {
            Need need = Need::kOptional);
   void add(const std::string& name, double& value, const std::string& help,
            Need need = Need::kOptional);
+  // So many words, or none: "--compare A B".
+  void add(const std::string& name, std::vector<std::string>& values, size_t count,
+           const std::string& help);
   // Absent unless given.
   void add(const std::string& name, std::optional<std::string>& value, const std::string& help);
   void add(const std::string& name, std::optional<uint32_t>& value, const std::string& help);

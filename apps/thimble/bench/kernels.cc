@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/thimble/bench/commands.h"
+#include "apps/thimble/bench/compare.h"
 #include "apps/thimble/bench/measure.h"
 #include "apps/thimble/bench/rotation.h"
 #include "base/random.h"
@@ -23,6 +24,7 @@ struct KernelsFlags {
   uint32_t threads = 0;
   std::string isa;
   std::string op;
+  std::vector<std::string> compare;  // two files
   bool json = false;
 };
 
@@ -210,6 +212,10 @@ void run_attend(uint64_t n, const KernelsFlags& flags, kernels::Context context)
 }
 
 Result<int> run_kernels(const KernelsFlags& flags) {
+  if (!flags.compare.empty()) {
+    print_out(THIMBLE_TRY(compare_runs(flags.compare[0], flags.compare[1])));
+    return kExitDone;
+  }
   base::ThreadPool pool(flags.threads);
   kernels::Workspace workspace;
   const kernels::Context context{pool, workspace};
@@ -259,6 +265,8 @@ Command bench_kernels_command() {
             options.add("--op", flags->op,
                         "gemv_mxfp4, gemm_mxfp4, gemv_fp8, gemm_fp8, gemv_bf16, attend, "
                         "index_score");
+            options.add("--compare", flags->compare, 2,
+                        "two files of --json, side by side, instead of measuring");
             options.flag("--json", flags->json, "print JSON lines instead of a table");
           },
       .check = [flags] { return check_range("--threads", flags->threads, 0, engine::kThreadsMax); },
