@@ -47,9 +47,12 @@ void check_modes(std::string_view text) {
 }  // namespace thimble::server
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace thimble::server;
+  using thimble::server::check_modes;
+  using thimble::server::check_query;
+  using thimble::server::PlannedModel;
   if (size == 0) return 0;
-  static const PlannedModel small{"small", thimble::planner::PlanSubject(small_config())};
+  static const PlannedModel small{"small",
+                                  thimble::planner::PlanSubject(thimble::server::small_config())};
   const std::string_view rest(reinterpret_cast<const char*>(data) + 1, size - 1);
   if (data[0] % 2 == 0) {
     check_modes(rest);
