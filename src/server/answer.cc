@@ -1,7 +1,9 @@
 #include "server/answer.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "base/check.h"
 #include "net/sse.h"
 #include "server/internal/identity.h"
 
@@ -28,6 +30,46 @@ const char* reason_name(bool called, const engine::GenerationEnd& end) {
 
 }  // namespace
 
+// One choice: what becomes of its tokens on the engine's thread, and how far its writing is.
+class Answer::Choice : public engine::GenerationSink {
+ public:
+  Choice(Answer& answer, uint32_t choice_index)
+      : index(choice_index), answer_(answer), text_(answer.tokenizer_, answer.options_.text) {
+    if (answer.options_.with_logprobs) gathered.logprobs.emplace();
+    gathered.choice = choice_index;
+  }
+
+  void on_prompt(std::vector<engine::PromptToken> tokens) override { prompt_ = std::move(tokens); }
+  Next on_token(const engine::GeneratedToken& token) override;
+  void on_end(const engine::GenerationEnd& end) override;
+
+  // Names a call where it begins.
+  CallPart call_part(const text::CallDelta& delta) {
+    if (delta.name) call_ids_.push_back(random_id("call_"));
+    return {delta.index, call_ids_.at(delta.index), delta.name, delta.arguments};
+  }
+
+  const uint32_t index;
+  std::atomic<engine::RequestId> request{0};
+  std::atomic<bool> submitted{false};
+  // The running task's.
+  bool first = true;
+  AnswerPart gathered;  // whole answers: everything; streams: log-probabilities not yet sent
+  engine::GenerationEnd end;
+  uint64_t reasoning_tokens = 0;
+  const char* reason = "";
+
+ private:
+  Answer& answer_;
+  // The engine's thread.
+  engine::TextStream text_;
+  TextOffsets offsets_;
+  std::vector<int32_t> sampled_;  // if they are to be remembered
+  std::optional<std::vector<engine::PromptToken>> prompt_;
+  // The running task.
+  std::vector<std::string> call_ids_;
+};
+
 Answer::Answer(AnswerOptions options, std::shared_ptr<net::HttpExchange> exchange,
                Generator& generator, std::shared_ptr<WorkerPool> pool, Done done)
     : options_(std::move(options)),
@@ -36,11 +78,17 @@ Answer::Answer(AnswerOptions options, std::shared_ptr<net::HttpExchange> exchang
       tokenizer_(*generator.info().tokenizer),
       pool_(std::move(pool)),
       done_(std::move(done)),
-      text_(tokenizer_, options_.text) {
-  if (options_.with_logprobs) gathered_.logprobs.emplace();
+      expected_(options_.choices) {
+  for (uint32_t i = 0; i < options_.choices; ++i) {
+    choices_.push_back(std::make_unique<Choice>(*this, i));
+  }
 }
 
-void Answer::run(engine::GenerationRequest request) {
+Answer::~Answer() = default;
+
+void Answer::run(std::vector<engine::GenerationRequest> requests) {
+  CHECK(!requests.empty());
+  CHECK_EQ(requests.size(), choices_.size());
   if (options_.delivery == Delivery::kStream) {
     exchange_->begin_stream({200, stream_headers(options_.headers), {}},
                             {net::sse_comment("keep-alive"), options_.heartbeat_ms});
@@ -48,21 +96,34 @@ void Answer::run(engine::GenerationRequest request) {
   exchange_->on_gone([weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->client_left();
   });
-  const auto id = generator_.submit(std::move(request), shared_from_this());
-  if (!id) {
-    const ApiError error = refusal_error(id.error());
-    send_error(error);
-    done_(this,
-          {options_.request_id, options_.frame.id, error.status, "refused", error.message, {}, 0});
-    return;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    Choice& choice = *choices_[i];
+    // The engine's sink keeps the whole answer.
+    const std::shared_ptr<engine::GenerationSink> sink(shared_from_this(), &choice);
+    const auto id = generator_.submit(std::move(requests[i]), sink);
+    if (!id) return refuse(i, id.error());
+    choice.request = *id;
+    choice.submitted = true;
+    // Who cancelled before could not know of this one.
+    if (left_ || shutting_down_) cancel();
   }
-  request_ = *id;
-  submitted_ = true;
-  if (left_ || shutting_down_) cancel();
+}
+
+// Choices from this one on will not run; those before it end early.
+void Answer::refuse(size_t choice, const Error& error) {
+  {
+    const std::lock_guard lock(mutex_);
+    refusal_ = refusal_error(error);
+    expected_ = choice;
+    schedule();
+  }
+  cancel();
 }
 
 void Answer::cancel() {
-  if (submitted_) generator_.cancel(request_);
+  for (const auto& choice : choices_) {
+    if (choice->submitted) generator_.cancel(choice->request);
+  }
 }
 
 void Answer::client_left() {
@@ -77,40 +138,40 @@ void Answer::shut_down() {
 
 // The engine's thread
 
-void Answer::on_prompt(std::vector<engine::PromptToken> tokens) { prompt_ = std::move(tokens); }
-
-engine::GenerationSink::Next Answer::on_token(const engine::GeneratedToken& token) {
-  if (left_ || shutting_down_) return Next::kStop;
-  if (options_.remember) sampled_.push_back(token.token);
+engine::GenerationSink::Next Answer::Choice::on_token(const engine::GeneratedToken& token) {
+  if (answer_.left_ || answer_.shutting_down_) return Next::kStop;
+  if (answer_.options_.remember) sampled_.push_back(token.token);
   Piece piece;
+  piece.choice = this;
   const uint64_t reasoned = text_.reasoning_tokens();
   piece.text = text_.push(token.token);
-  if (options_.with_logprobs) {
+  if (answer_.options_.with_logprobs) {
+    const text::Tokenizer& tokenizer = answer_.tokenizer_;
     const bool shown =
-        static_cast<uint32_t>(token.token) < tokenizer_.size() && text_.shows(token.token);
+        static_cast<uint32_t>(token.token) < tokenizer.size() && text_.shows(token.token);
     const uint64_t offset =
-        offsets_.push(shown ? tokenizer_.token_bytes(token.token) : std::string_view());
+        offsets_.push(shown ? tokenizer.token_bytes(token.token) : std::string_view());
     piece.record = TokenRecord{token, text_.reasoning_tokens() > reasoned, offset};
   }
   const bool stopped = text_.stopped();
   if (!piece.text.empty() || piece.record) {
-    const std::lock_guard lock(mutex_);
-    pieces_.push_back(std::move(piece));
-    schedule();
+    const std::lock_guard lock(answer_.mutex_);
+    answer_.news_.emplace_back(std::move(piece));
+    answer_.schedule();
   }
   return stopped ? Next::kStop : Next::kContinue;
 }
 
-void Answer::on_end(const engine::GenerationEnd& end) {
+void Answer::Choice::on_end(const engine::GenerationEnd& generation) {
   engine::TextDelta rest = text_.finish();
   // A limit that comes within the block cuts it.
-  const bool called =
-      text_.called() && (text_.calls_closed() || end.reason != engine::FinishReason::kLength);
-  Ending ending{end,    std::move(rest),     text_.reasoning_tokens(),
+  const bool called = text_.called() &&
+                      (text_.calls_closed() || generation.reason != engine::FinishReason::kLength);
+  Ending ending{this,   generation,          std::move(rest),   text_.reasoning_tokens(),
                 called, std::move(sampled_), std::move(prompt_)};
-  const std::lock_guard lock(mutex_);
-  ending_ = std::move(ending);
-  schedule();
+  const std::lock_guard lock(answer_.mutex_);
+  answer_.news_.emplace_back(std::move(ending));
+  answer_.schedule();
 }
 
 // REQUIRES: mutex_ held.
@@ -124,81 +185,117 @@ void Answer::schedule() {
 
 void Answer::drain() {
   while (true) {
-    std::vector<Piece> pieces;
-    std::optional<Ending> ending;
+    std::vector<std::variant<Piece, Ending>> news;
     {
       const std::lock_guard lock(mutex_);
-      pieces.swap(pieces_);
-      ending.swap(ending_);
-      if (pieces.empty() && !ending) {
+      news.swap(news_);
+      const bool over = ended_ == expected_;
+      if (news.empty() && !over) {
         scheduled_ = false;
         return;
       }
+      if (over) break;
     }
-    for (Piece& piece : pieces) take(std::move(piece));
-    if (ending) return finish(*ending);
+    for (auto& one : news) {
+      if (auto* piece = std::get_if<Piece>(&one)) {
+        take(std::move(*piece));
+      } else {
+        end_choice(std::get<Ending>(std::move(one)));
+      }
+    }
   }
+  finish();
 }
 
 void Answer::take(Piece piece) {
-  if (piece.record) gathered_.logprobs->push_back(std::move(*piece.record));
+  Choice& choice = *piece.choice;
+  AnswerPart& gathered = choice.gathered;
+  if (piece.record) gathered.logprobs->push_back(std::move(*piece.record));
   if (options_.delivery == Delivery::kWhole) {
-    append(gathered_.text, piece.text);
-    for (const text::CallDelta& call : piece.text.calls) gathered_.calls.push_back(call_part(call));
+    append(gathered.text, piece.text);
+    for (const text::CallDelta& call : piece.text.calls) {
+      gathered.calls.push_back(choice.call_part(call));
+    }
   } else if (!piece.text.empty()) {
-    flush(std::move(piece.text));
+    flush(choice, std::move(piece.text));
   }
 }
 
 // A stream's next chunks: this text, and the log-probabilities of all tokens up to it; then each
 // call's part in a chunk of its own.
-void Answer::flush(engine::TextDelta text) {
+void Answer::flush(Choice& choice, engine::TextDelta text) {
   const std::vector<text::CallDelta> calls = std::exchange(text.calls, {});
-  AnswerPart part{std::move(text), {}, {}, {}};
-  if (gathered_.logprobs) part.logprobs = std::exchange(*gathered_.logprobs, {});
-  const ChunkPlace place = std::exchange(first_, false) ? ChunkPlace::kFirst : ChunkPlace::kLater;
+  AnswerPart part;
+  part.choice = choice.index;
+  part.text = std::move(text);
+  if (choice.gathered.logprobs) part.logprobs = std::exchange(*choice.gathered.logprobs, {});
+  const ChunkPlace place =
+      std::exchange(choice.first, false) ? ChunkPlace::kFirst : ChunkPlace::kLater;
   const bool needed = place == ChunkPlace::kFirst || !part.text.empty() || calls.empty();
   if (needed || part.logprobs) send(part_chunk(options_.frame, place, part, tokenizer_));
   for (const text::CallDelta& call : calls) {
     AnswerPart one;
-    one.calls.push_back(call_part(call));
+    one.choice = choice.index;
+    one.calls.push_back(choice.call_part(call));
     send(part_chunk(options_.frame, ChunkPlace::kLater, one, tokenizer_));
   }
-}
-
-// Names the call where it begins.
-CallPart Answer::call_part(const text::CallDelta& delta) {
-  if (delta.name) call_ids_.push_back(random_id("call_"));
-  return {delta.index, call_ids_.at(delta.index), delta.name, delta.arguments};
 }
 
 void Answer::send(const std::string& event) {
   if (!exchange_->write(net::sse_event(event))) client_left();
 }
 
-void Answer::finish(Ending& ending) {
+void Answer::end_choice(Ending ending) {
+  ++ended_;
+  Choice& choice = *ending.choice;
+  choice.end = ending.end;
+  choice.reasoning_tokens = ending.reasoning_tokens;
+  choice.reason = reason_name(ending.called, ending.end);
   if (options_.remember && ending.end.reason != engine::FinishReason::kError) {
     options_.remember(std::move(ending.sampled));
   }
-  AnswerSummary summary{options_.request_id, options_.frame.id,      200, "", "",
-                        ending.end,          ending.reasoning_tokens};
-  const std::optional<ApiError> error = error_of(ending.end);
-  if (error) {
+  if (auto error = error_of(ending.end)) {
+    if (!failure_) failure_ = std::move(error);
+    return cancel();
+  }
+  AnswerPart& gathered = choice.gathered;
+  gathered.prompt_logprobs = std::move(ending.prompt);
+  if (options_.delivery == Delivery::kWhole) {
+    return take({&choice, std::move(ending.rest), {}});
+  }
+  if (failure_) return;
+  const bool logprobs_left = gathered.logprobs && !gathered.logprobs->empty();
+  // An answer without text still has a first chunk, which names the role.
+  if (choice.first || logprobs_left || !ending.rest.empty()) flush(choice, std::move(ending.rest));
+  send(finish_chunk(options_.frame, choice.reason, choice.index));
+}
+
+void Answer::finish() {
+  // Tokens of all choices; the prompt and the times are the first one's.
+  const Choice& first = *choices_.front();
+  AnswerSummary summary{
+      options_.request_id, options_.frame.id, 200, first.reason, "", first.end, 0};
+  summary.end.completion_tokens = 0;
+  for (const auto& choice : choices_) {
+    summary.end.completion_tokens += choice->end.completion_tokens;
+    summary.end.decode_us = std::max(summary.end.decode_us, choice->end.decode_us);
+    summary.reasoning_tokens += choice->reasoning_tokens;
+  }
+  const bool refused = refusal_.has_value();
+  if (const auto& error = refused ? refusal_ : failure_) {
     summary.status = error->status;
-    summary.outcome = left_ ? "gone" : "error";
+    summary.outcome = refused ? "refused" : left_ ? "gone" : "error";
     summary.error = error->message;
     send_error(*error);
   } else {
-    summary.outcome = reason_name(ending.called, ending.end);
-    const engine::GenerationEnd& end = ending.end;
-    const Usage usage{end.prompt_tokens, end.completion_tokens, ending.reasoning_tokens,
+    const engine::GenerationEnd& end = summary.end;
+    const Usage usage{end.prompt_tokens, end.completion_tokens, summary.reasoning_tokens,
                       end.cached_tokens, end.replayed_tokens,   end.computed_tokens,
                       end.exact};
-    gathered_.prompt_logprobs = std::move(ending.prompt);
     if (options_.delivery == Delivery::kStream) {
-      finish_stream(ending, usage);
+      finish_stream(usage);
     } else {
-      finish_whole(ending, usage);
+      finish_whole(usage);
     }
   }
   done_(this, summary);
@@ -213,23 +310,18 @@ std::optional<ApiError> Answer::error_of(const engine::GenerationEnd& end) const
   return api_error(end.error.value_or(Error{ErrorCode::kInternal, "generation failed", {}}));
 }
 
-void Answer::finish_stream(const Ending& ending, const Usage& usage) {
-  const bool logprobs_left = gathered_.logprobs && !gathered_.logprobs->empty();
-  // An answer without text still has a first chunk, which names the role.
-  if (first_ || logprobs_left || !ending.rest.empty()) flush(ending.rest);
-  send(finish_chunk(options_.frame, reason_name(ending.called, ending.end)));
+void Answer::finish_stream(const Usage& usage) {
   if (options_.frame.with_usage) send(usage_chunk(options_.frame, usage));
   send("[DONE]");
   exchange_->end_stream();
 }
 
-void Answer::finish_whole(const Ending& ending, const Usage& usage) {
-  append(gathered_.text, ending.rest);
-  for (const text::CallDelta& call : ending.rest.calls) gathered_.calls.push_back(call_part(call));
+void Answer::finish_whole(const Usage& usage) {
+  std::vector<WholeChoice> choices;
+  for (const auto& choice : choices_) choices.push_back({&choice->gathered, choice->reason});
   net::HttpResponse response{200, options_.headers, {}};
   response.headers.push_back(kJsonType);
-  response.body = whole_answer(options_.frame, gathered_, reason_name(ending.called, ending.end),
-                               usage, tokenizer_);
+  response.body = whole_answer(options_.frame, choices, usage, tokenizer_);
   exchange_->respond(std::move(response));
 }
 

@@ -1,9 +1,10 @@
-// One answer on its way from the engine to a client.
+// The answer to a request, one or several choices, on its way from the engine to a client.
 //
-// The engine's thread only detokenises (TextStream must say at once where a stop string ends the
-// answer); JSON and writing happen on the worker pool, pieces in order, one task at a time. Owned
-// by the generator until on_end() and by its own task until the last word is written. A client
-// that leaves, or reads too slowly, cancels the request.
+// Each choice is a request of its own to the engine. The engine's thread only detokenises
+// (TextStream must say at once where a stop string ends the answer); JSON and writing happen on the
+// worker pool, pieces in order, one task at a time. Owned by the generator until each choice's
+// on_end() and by its own task until the last word is written. A client that leaves, or reads too
+// slowly, cancels all of them, and so does a choice that fails.
 #pragma once
 
 #include <atomic>
@@ -12,6 +13,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "engine/request.h"
@@ -32,6 +34,7 @@ struct AnswerOptions {
   Delivery delivery = Delivery::kWhole;
   engine::TextStreamOptions text;
   bool with_logprobs = false;
+  uint32_t choices = 1;
   std::vector<net::HttpHeader> headers;  // of every response
   uint32_t heartbeat_ms = 5000;          // SSE comment while nothing else is sent
   // Told what was sampled, before the client hears of the end; may be empty.
@@ -49,30 +52,31 @@ struct AnswerSummary {
   uint64_t reasoning_tokens = 0;
 };
 
-class Answer : public engine::GenerationSink, public std::enable_shared_from_this<Answer> {
+class Answer : public std::enable_shared_from_this<Answer> {
  public:
   using Done = std::function<void(const Answer*, const AnswerSummary&)>;
 
   // `generator` must outlive the answer's cancellation; `done` runs once, on the pool.
   Answer(AnswerOptions options, std::shared_ptr<net::HttpExchange> exchange, Generator& generator,
          std::shared_ptr<WorkerPool> pool, Done done);
+  ~Answer();
 
-  // Submits the request. A refusal becomes the response.
-  void run(engine::GenerationRequest request);
+  // Submits a request for each choice. A refusal becomes the response. REQUIRES: as many as
+  // options.choices.
+  void run(std::vector<engine::GenerationRequest> requests);
 
   // Ends it with a 503: the server is going down.
   void shut_down();
 
-  void on_prompt(std::vector<engine::PromptToken> tokens) override;
-  Next on_token(const engine::GeneratedToken& token) override;
-  void on_end(const engine::GenerationEnd& end) override;
-
  private:
+  class Choice;
   struct Piece {
+    Choice* choice = nullptr;
     engine::TextDelta text;
     std::optional<TokenRecord> record;
   };
   struct Ending {
+    Choice* choice = nullptr;
     engine::GenerationEnd end;
     engine::TextDelta rest;
     uint64_t reasoning_tokens = 0;
@@ -83,16 +87,17 @@ class Answer : public engine::GenerationSink, public std::enable_shared_from_thi
 
   void cancel();
   void client_left();
+  void refuse(size_t choice, const Error& error);
   void schedule();
   void drain();
   void take(Piece piece);
-  void flush(engine::TextDelta text);
-  CallPart call_part(const text::CallDelta& delta);
+  void flush(Choice& choice, engine::TextDelta text);
   void send(const std::string& event);
-  void finish(Ending& ending);
+  void end_choice(Ending ending);
+  void finish();
   std::optional<ApiError> error_of(const engine::GenerationEnd& end) const;
-  void finish_stream(const Ending& ending, const Usage& usage);
-  void finish_whole(const Ending& ending, const Usage& usage);
+  void finish_stream(const Usage& usage);
+  void finish_whole(const Usage& usage);
   void send_error(const ApiError& error);
 
   const AnswerOptions options_;
@@ -105,23 +110,16 @@ class Answer : public engine::GenerationSink, public std::enable_shared_from_thi
   // Shared by threads.
   std::atomic<bool> left_{false};
   std::atomic<bool> shutting_down_{false};
-  std::atomic<engine::RequestId> request_{0};
-  std::atomic<bool> submitted_{false};
-  std::mutex mutex_;
-  std::vector<Piece> pieces_;
-  std::optional<Ending> ending_;
+  std::vector<std::unique_ptr<Choice>> choices_;   // [options.choices], fixed
+  std::mutex mutex_;                               // guards the rest of these
+  std::vector<std::variant<Piece, Ending>> news_;  // in the order they came
+  size_t expected_ = 0;                            // choices that will end
+  std::optional<ApiError> refusal_;
   bool scheduled_ = false;
 
-  // The engine's thread.
-  engine::TextStream text_;
-  TextOffsets offsets_;
-  std::vector<int32_t> sampled_;  // if they are to be remembered
-  std::optional<std::vector<engine::PromptToken>> prompt_;
-
   // The running task.
-  bool first_ = true;
-  std::vector<std::string> call_ids_;
-  AnswerPart gathered_;  // whole answers: everything; streams: log-probabilities not yet sent
+  size_t ended_ = 0;
+  std::optional<ApiError> failure_;  // the first
 };
 
 }  // namespace thimble::server

@@ -82,6 +82,27 @@ OrderedJson calls_json(const std::vector<CallPart>& parts) {
   return out;
 }
 
+OrderedJson choice_json(const AnswerFrame& frame, const WholeChoice& whole,
+                        const text::Tokenizer& tokenizer) {
+  const AnswerPart& all = *whole.all;
+  const bool chat = frame.kind == AnswerKind::kChat;
+  OrderedJson choice = {{"index", all.choice}};
+  if (chat) {
+    OrderedJson message = {{"role", "assistant"}, {"content", all.text.content}};
+    if (frame.with_reasoning) message["reasoning_content"] = all.text.reasoning;
+    if (!all.calls.empty()) message["tool_calls"] = calls_json(all.calls);
+    choice["message"] = std::move(message);
+  } else {
+    choice["text"] = all.text.content;
+  }
+  choice["logprobs"] = logprobs_json(frame, all, tokenizer);
+  choice["finish_reason"] = reason_json(whole.finish_reason);
+  if (all.prompt_logprobs && !chat) {
+    choice["prompt_logprobs"] = prompt_logprobs_json(*all.prompt_logprobs, tokenizer);
+  }
+  return choice;
+}
+
 OrderedJson model_object(const ModelInfo& model) {
   return {{"id", model.name},
           {"object", "model"},
@@ -100,7 +121,7 @@ const char* finish_reason_name(engine::FinishReason reason) {
 
 std::string part_chunk(const AnswerFrame& frame, ChunkPlace place, const AnswerPart& part,
                        const text::Tokenizer& tokenizer) {
-  OrderedJson choice = {{"index", 0}};
+  OrderedJson choice = {{"index", part.choice}};
   if (frame.kind == AnswerKind::kChat) {
     OrderedJson delta = OrderedJson::object();
     const bool first = place == ChunkPlace::kFirst;
@@ -117,8 +138,8 @@ std::string part_chunk(const AnswerFrame& frame, ChunkPlace place, const AnswerP
   return chunk_text(frame, OrderedJson::array({std::move(choice)}), nullptr);
 }
 
-std::string finish_chunk(const AnswerFrame& frame, const char* finish_reason) {
-  OrderedJson choice = {{"index", 0}};
+std::string finish_chunk(const AnswerFrame& frame, const char* finish_reason, uint32_t index) {
+  OrderedJson choice = {{"index", index}};
   if (frame.kind == AnswerKind::kChat) {
     choice["delta"] = OrderedJson::object();
   } else {
@@ -133,27 +154,16 @@ std::string usage_chunk(const AnswerFrame& frame, const Usage& usage) {
   return chunk_text(frame, OrderedJson::array(), usage_json(usage));
 }
 
-std::string whole_answer(const AnswerFrame& frame, const AnswerPart& all, const char* finish_reason,
+std::string whole_answer(const AnswerFrame& frame, std::span<const WholeChoice> choices,
                          const Usage& usage, const text::Tokenizer& tokenizer) {
   const bool chat = frame.kind == AnswerKind::kChat;
   OrderedJson out = frame_json(frame, chat ? "chat.completion" : "text_completion");
-  OrderedJson choice = {{"index", 0}};
-  if (chat) {
-    OrderedJson message = {{"role", "assistant"}, {"content", all.text.content}};
-    if (frame.with_reasoning) message["reasoning_content"] = all.text.reasoning;
-    if (!all.calls.empty()) message["tool_calls"] = calls_json(all.calls);
-    choice["message"] = std::move(message);
-  } else {
-    choice["text"] = all.text.content;
-  }
-  choice["logprobs"] = logprobs_json(frame, all, tokenizer);
-  choice["finish_reason"] = reason_json(finish_reason);
+  OrderedJson list = OrderedJson::array();
+  for (const WholeChoice& whole : choices) list.push_back(choice_json(frame, whole, tokenizer));
   // vLLM's places: in a chat beside the choices, in a plain completion within each.
-  if (all.prompt_logprobs) {
-    OrderedJson& place = chat ? out : choice;
-    place["prompt_logprobs"] = prompt_logprobs_json(*all.prompt_logprobs, tokenizer);
-  }
-  out["choices"] = OrderedJson::array({std::move(choice)});
+  const auto& prompt = choices.front().all->prompt_logprobs;
+  if (prompt && chat) out["prompt_logprobs"] = prompt_logprobs_json(*prompt, tokenizer);
+  out["choices"] = std::move(list);
   out["usage"] = usage_json(usage);
   return to_text(out);
 }

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -60,6 +61,7 @@ struct CallPart {
 
 // Text, calls and log-probabilities that go out together; the latter are empty unless asked for.
 struct AnswerPart {
+  uint32_t choice = 0;          // which of the answers it belongs to
   engine::TextDelta text;       // `calls` says what was called
   std::vector<CallPart> calls;  // in order
   std::optional<std::vector<TokenRecord>> logprobs;
@@ -73,10 +75,15 @@ const char* finish_reason_name(engine::FinishReason reason);
 enum class ChunkPlace { kFirst, kLater };
 std::string part_chunk(const AnswerFrame& frame, ChunkPlace place, const AnswerPart& part,
                        const text::Tokenizer& tokenizer);
-std::string finish_chunk(const AnswerFrame& frame, const char* finish_reason);
+std::string finish_chunk(const AnswerFrame& frame, const char* finish_reason, uint32_t choice);
 std::string usage_chunk(const AnswerFrame& frame, const Usage& usage);
 
-std::string whole_answer(const AnswerFrame& frame, const AnswerPart& all, const char* finish_reason,
+struct WholeChoice {
+  const AnswerPart* all = nullptr;
+  const char* finish_reason = "";
+};
+// REQUIRES: at least one choice.
+std::string whole_answer(const AnswerFrame& frame, std::span<const WholeChoice> choices,
                          const Usage& usage, const text::Tokenizer& tokenizer);
 
 // Where tokens stand in the text that is made of their bytes. A malformed part is one character

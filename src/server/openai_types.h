@@ -25,6 +25,7 @@ namespace thimble::server {
 inline constexpr size_t kStopStringsMax = 16;
 inline constexpr size_t kStopStringBytesMax = 4096;
 inline constexpr size_t kCacheSaltBytesMax = 1024;  // of each field that names a tenant
+inline constexpr uint32_t kChoicesMax = 128;
 inline constexpr size_t kToolsMax = 128;
 inline constexpr uint32_t kChatTopLogprobsMax = 20;
 inline constexpr uint32_t kCompletionLogprobsMax = 5;
@@ -46,6 +47,7 @@ struct GenerationFields {
   std::optional<engine::Replay> replay;  // empty: the server's default
   std::string cache_salt;                // tenant: cached prefixes are shared within one alone
   bool reuse = true;                     // may the prompt begin with what is cached?
+  uint32_t choices = 1;                  // answers to give
   bool stream = false;
   bool include_usage = false;  // a usage chunk at the end of the stream
 };

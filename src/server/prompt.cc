@@ -169,4 +169,17 @@ ApiResult<engine::GenerationRequest> generation_request(const Prompt& prompt,
   return out;
 }
 
+std::vector<engine::GenerationRequest> choices_of(engine::GenerationRequest request,
+                                                  uint32_t choices) {
+  std::vector<engine::GenerationRequest> out = {std::move(request)};
+  base::SplitMix64 seeds(out.front().sampling.seed);
+  while (out.size() < choices) {
+    engine::GenerationRequest next = out.front();
+    next.sampling.seed = seeds.next();
+    next.prompt_logprobs.reset();  // the first one's are everybody's
+    out.push_back(std::move(next));
+  }
+  return out;
+}
+
 }  // namespace thimble::server

@@ -59,4 +59,9 @@ ApiResult<engine::GenerationRequest> generation_request(const Prompt& prompt,
                                                         const ModelInfo& model,
                                                         const PromptDefaults& defaults);
 
+// The same request once for each choice. The first is as it would be alone; the others have seeds
+// that follow from its seed, so that the same request gives the same choices.
+std::vector<engine::GenerationRequest> choices_of(engine::GenerationRequest request,
+                                                  uint32_t choices);
+
 }  // namespace thimble::server

@@ -325,6 +325,7 @@ Routes::Reply Routes::generate(const Call& call, AnswerKind kind, const Generati
                   .calls_max = prompt.calls_max,
                   .forced = prompt.forced};
   options.with_logprobs = fields.top_logprobs.has_value();
+  options.choices = fields.choices;
   options.headers = call.headers;
   options.heartbeat_ms = options_.heartbeat_ms;
   options.remember = rememberer(prompt);
@@ -339,7 +340,7 @@ Routes::Reply Routes::generate(const Call& call, AnswerKind kind, const Generati
     }
     answers_.emplace(answer.get(), answer);
   }
-  answer->run(std::move(request));
+  answer->run(choices_of(std::move(request), fields.choices));
   return std::nullopt;
 }
 

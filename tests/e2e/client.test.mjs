@@ -214,6 +214,19 @@ test('tools are taken, and a demanded call has the name that was demanded', asyn
   assert.ok(next.usage.prompt_tokens > whole.usage.prompt_tokens);
 });
 
+test('several choices are repeatable, and the first is what it is alone', async () => {
+  const request = { model: 'any', messages, max_tokens: 12, seed: 9, reasoning_effort: 'none' };
+  const alone = await client.chat.completions.create(request);
+  const first = await client.chat.completions.create({ ...request, n: 3 });
+  const again = await client.chat.completions.create({ ...request, n: 3 });
+  const texts = (answer) => answer.choices.map((choice) => choice.message.content);
+  assert.deepEqual(first.choices.map((choice) => choice.index), [0, 1, 2]);
+  assert.deepEqual(texts(first), texts(again));
+  assert.equal(texts(first)[0], texts(alone)[0]);
+  assert.notEqual(texts(first)[1], texts(first)[2]);
+  assert.equal(first.usage.prompt_tokens, alone.usage.prompt_tokens);
+});
+
 test('an aborted stream frees the place', async () => {
   const stream = await client.chat.completions.create({
     model: 'any', messages, max_tokens: 3900, ignore_eos: true, stream: true,

@@ -164,6 +164,7 @@ ApiResult<GenerationFields> read_generation_fields(const Fields& fields) {
   out.replay = THIMBLE_TRY(read_replay(fields));
   out.cache_salt = THIMBLE_TRY(read_salt(fields));
   out.reuse = THIMBLE_TRY(fields.boolean("cache_prompt")).value_or(true);
+  out.choices = static_cast<uint32_t>(THIMBLE_TRY(fields.integer("n", 1, kChoicesMax)).value_or(1));
   out.stream = THIMBLE_TRY(fields.boolean("stream")).value_or(false);
   if (const auto options = THIMBLE_TRY(fields.object("stream_options"))) {
     if (!out.stream) {
@@ -176,7 +177,6 @@ ApiResult<GenerationFields> read_generation_fields(const Fields& fields) {
 }
 
 ApiResult<void> refuse_unsupported(const Fields& fields) {
-  THIMBLE_TRY(refuse_number(fields, "n", 1));
   THIMBLE_TRY(refuse_number(fields, "repetition_penalty", 1));
   THIMBLE_TRY(refuse_number(fields, "min_tokens", 0));
   for (const char* name : {"stop_token_ids", "bad_words", "guided_json", "guided_regex",
