@@ -105,5 +105,18 @@ TEST_F(PromptTest, TheEndOfSentenceStopsOrIsNeverSampled) {
   EXPECT_EQ(endless->masked_tokens, std::vector<int32_t>{*model_.eos});
 }
 
+TEST_F(PromptTest, ChoicesFollowFromTheFirst) {
+  auto one = *request(15, 5);
+  one.sampling.seed = 9;
+  one.prompt_logprobs = 2;
+  const auto three = choices_of(one, 3);
+  ASSERT_EQ(three.size(), 3u);
+  EXPECT_EQ(three[0].sampling.seed, 9u);
+  EXPECT_EQ(three[0].prompt_logprobs, 2u);
+  EXPECT_FALSE(three[1].prompt_logprobs.has_value()) << "the prompt's are told once";
+  EXPECT_NE(three[1].sampling.seed, three[2].sampling.seed);
+  EXPECT_EQ(choices_of(one, 2)[1].sampling.seed, three[1].sampling.seed) << "whatever n is";
+}
+
 }  // namespace
 }  // namespace thimble::server

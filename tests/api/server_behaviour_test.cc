@@ -1,5 +1,6 @@
 // Aim: what text files cannot say: clients that leave, dawdle or come all at once, and stopping.
 // Method: the real server over loopback with a fake generator that talks slowly or without end.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -97,6 +98,20 @@ TEST(ServerBehaviour, AFullQueueIsA429WithAHint) {
     EXPECT_EQ(answer.header("Retry-After"), "1");
     EXPECT_THAT(answer.body, HasSubstr("rate_limit_error"));
     EXPECT_THAT(answer.body, HasSubstr("queue_full"));
+  }
+}
+
+TEST(ServerBehaviour, ChoicesThatFindNoPlaceEndTheOthers) {
+  TestServerOptions options;
+  options.queue_requests_max = 2;
+  TestServer server(options);
+  server.generator().set_script(endless(1000));
+  for (const char* stream : {"false", "true"}) {
+    const std::string body = fmt::format(
+        R"({{"messages": [{{"role": "user", "content": "x"}}], "n": 9, "stream": {}}})", stream);
+    const net::Answer answer = net::ask(server.port(), "POST", "/v1/chat/completions", body);
+    EXPECT_THAT(answer.body, HasSubstr("queue_full"));
+    EXPECT_TRUE(wait_until([&] { return idle(server); })) << "those that had a place went on";
   }
 }
 
