@@ -39,7 +39,7 @@ uint64_t blocks_wanted(Sequence& sequence) {
   const GenerationRequest& request = sequence.request();
   const uint64_t most = sequence.ending().prompt_tokens + request.max_tokens;
   return sequence.state().blocks_missing(
-      std::min(sequence.text_tokens() + arch::kBlockTokens, most));
+      std::min(sequence.text().size() + arch::kBlockTokens, most));
 }
 
 }  // namespace
@@ -59,16 +59,10 @@ void Batch::add(PendingRequest pending) {
   members_.insert(behind, std::move(member));
 }
 
-void Batch::cancel(RequestId id) {
+void Batch::end_stopped() {
   for (Member& member : members_) {
-    if (member.sequence->id() != id || member.sequence->over()) continue;
+    if (member.sequence->over() || !member.sequence->stopped()) continue;
     member.sequence->end(FinishReason::kCancelled);
-  }
-}
-
-void Batch::cancel_all() {
-  for (Member& member : members_) {
-    if (!member.sequence->over()) member.sequence->end(FinishReason::kCancelled);
   }
 }
 
@@ -101,12 +95,52 @@ bool Batch::has_room() const {
   return wanted <= runner_.blocks_available();
 }
 
-// In the order of ranks, and nobody passes one that finds no room: it would wait for ever.
+// In the order of ranks, and nobody passes one that finds no room: it would wait for ever. Who
+// waits for another's blocks does not hold up the rest.
 void Batch::begin_members() {
   for (Member& member : members_) {
     if (member.sequence->started() || member.sequence->over()) continue;
-    if (member.sequence->id() == blocked_ || !begin(member)) return;
+    if (member.sequence->id() == blocked_) return;
+    if (!waits(member) && !begin(member)) return;
   }
+}
+
+// Does it read a prompt whose blocks the member would find? None of a lower priority: that may take
+// long.
+bool Batch::may_produce(const Member& member, const Member& producer) const {
+  if (&member == &producer || !producer.active() || producer.sequence->decodes()) return false;
+  const GenerationRequest& one = member.sequence->request();
+  const GenerationRequest& other = producer.sequence->request();
+  return other.priority >= one.priority && other.cache_salt == one.cache_salt &&
+         producer.sequence->state().publishes();
+}
+
+// Computing the same again would take longer than to wait for it. Should the producer end before it
+// is there, or be paused, the question is put anew.
+bool Batch::waits(Member& member) {
+  const SequenceSpec spec = member.sequence->spec();
+  if (!spec.reuse || spec.all_rows) return false;
+  if (member.producer != 0 && std::ranges::any_of(members_, [&](const Member& other) {
+        return other.sequence->id() == member.producer && may_produce(member, other) &&
+               other.sequence->done() < member.awaited;
+      })) {
+    return true;
+  }
+  member.producer = 0;
+  for (const Member& producer : members_) {
+    if (!may_produce(member, producer)) continue;
+    const Sequence& other = *producer.sequence;
+    const auto ends = std::ranges::mismatch(spec.prompt, other.text());
+    const auto common = static_cast<uint64_t>(ends.in1 - spec.prompt.begin());
+    const bool whole = common + 1 >= other.text().size();
+    const uint64_t awaited =
+        whole ? other.text().size() : common / arch::kBlockTokens * arch::kBlockTokens;
+    if (awaited <= other.done() || !runner_.is_worth_waiting(spec, awaited, whole)) continue;
+    member.producer = other.id();
+    member.awaited = awaited;
+    return true;
+  }
+  return false;
 }
 
 bool Batch::begin(Member& member) {
@@ -244,8 +278,8 @@ void Batch::run(std::span<Member* const> members, std::span<const Step> steps) {
   if (ran) {
     if (decodes + rows > 0) budget_.observe(decodes, rows, base::monotonic_us() - begin_us);
     for (Member* member : members) accept(*member, ran);
-  } else if (members.size() == 1) {
-    accept(*members.front(), ran);
+  } else if (members.size() == 1 || ran.error().code == ErrorCode::kCancelled) {
+    for (Member* member : members) accept(*member, ran);
   } else {
     for (size_t i = 0; i < members.size(); ++i) run_alone(*members[i], steps[i], ran.error());
   }

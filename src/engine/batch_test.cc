@@ -226,6 +226,65 @@ TEST_F(BatchTest, PausesAtAnyStepChangeNoToken) {
   EXPECT_GT(scheduler->counters().pauses, 40u);
 }
 
+// Two begin alike: the second begins once the first has computed what they share.
+TEST_F(BatchTest, OneWaitsForWhatAnotherComputes) {
+  runner.waiting_pays = true;
+  start({.prefill_chunk = 10, .sequences_max = 3});
+  const auto first = hold_first();
+  auto shared = prompt_of(300);
+  const auto producer = submit(request_of(shared, 1));
+  shared[200] = (shared[200] + 1) % static_cast<int32_t>(kVocab);
+  const auto follower = submit(request_of(shared, 1));
+  runner.allow(1 << 20);
+  EXPECT_EQ(producer->wait().reason, FinishReason::kLength);
+  EXPECT_EQ(follower->wait().reason, FinishReason::kLength);
+  EXPECT_EQ(follower->ids(), expected_ids(request_of(shared, 1)));
+  // Up to the end of the one block that they share the producer has whole steps to itself.
+  const auto batches = runner.batches();
+  EXPECT_EQ(std::ranges::find(batches, 2u) - batches.begin(), 1 + 13);
+}
+
+TEST_F(BatchTest, WhoWaitsIsLetGoWhenTheProducerEnds) {
+  runner.waiting_pays = true;
+  start({.prefill_chunk = 10, .sequences_max = 3});
+  runner.hold();
+  const auto producer = submit(request_of(prompt_of(300), 1));
+  const RequestId id = last_id;
+  runner.wait_for_steps(1);
+  const auto follower = submit(request_of(prompt_of(300), 1));
+  runner.allow(3);
+  runner.wait_for_steps(4);
+  EXPECT_EQ(scheduler->counters().waiting, 1u);
+  scheduler->cancel(id);
+  runner.allow(1 << 20);
+  EXPECT_EQ(producer->wait().reason, FinishReason::kCancelled);
+  EXPECT_EQ(follower->wait().reason, FinishReason::kLength);
+  EXPECT_EQ(follower->ids(), expected_ids(request_of(prompt_of(300), 1)));
+}
+
+// Nobody waits for one of a lower priority, of another tenant, or past a deadline.
+TEST_F(BatchTest, SomeDoNotWaitForTheProducer) {
+  runner.waiting_pays = true;
+  start({.prefill_chunk = 10, .sequences_max = 4});
+  runner.hold();
+  const auto producer = submit(request_of(prompt_of(300), 1));
+  runner.wait_for_steps(1);
+  auto urgent = request_of(prompt_of(300), 1);
+  urgent.priority = 1;
+  auto stranger = request_of(prompt_of(300), 1);
+  stranger.cache_salt = "another";
+  auto late = request_of(prompt_of(300), 1);
+  late.deadline_us = base::monotonic_us();
+  const std::vector<std::shared_ptr<TokenSink>> sinks = {submit(urgent), submit(stranger)};
+  const auto expired = submit(late);
+  runner.allow(1);
+  runner.wait_for_steps(2);
+  EXPECT_EQ(runner.batches().back(), 3u);
+  EXPECT_EQ(expired->wait().reason, FinishReason::kError);
+  runner.allow(1 << 20);
+  for (const auto& sink : sinks) EXPECT_EQ(sink->wait().reason, FinishReason::kLength);
+}
+
 TEST_F(BatchTest, CancelledMembersLeaveAtTheNextStep) {
   start({.sequences_max = 3});
   runner.hold();

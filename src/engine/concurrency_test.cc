@@ -8,9 +8,11 @@
 
 #include <atomic>
 #include <bit>
+#include <chrono>
 #include <thread>
 
 #include "arch/cache_layout.h"
+#include "base/clock.h"
 #include "engine/engine.h"
 #include "engine/internal/model_runner.h"
 #include "engine/internal/scheduler.h"
@@ -276,6 +278,132 @@ TEST(Concurrency, PausesAtAnyStepChangeNoBit) {
 TEST(ConcurrencySoak, PausesAtAnyStepChangeNoBit) {
   run_shaky(20, 1 << 26);
   run_shaky(8, 0);
+}
+
+// The same long prompt many times at once is computed once.
+TEST(Concurrency, APromptIsComputedOnce) {
+  auto request = distinct_requests(1, 3, 1, 9).front();
+  request.prompt = random_ids(900, 17);
+  std::vector<GenerationRequest> requests(4, request);
+  for (size_t i = 0; i < requests.size(); ++i) requests[i].sampling.seed = i;
+  const auto solo = solo_answers(requests);
+  const auto engine = open_engine(options_of(8));
+  std::vector<std::shared_ptr<Stream>> streams;
+  for (const GenerationRequest& of : requests) streams.push_back(submit(*engine, of));
+  for (size_t i = 0; i < streams.size(); ++i) {
+    const GenerationEnd end = streams[i]->wait();
+    EXPECT_EQ(end.cached_tokens, i == 0 ? 0u : 899u);
+    EXPECT_EQ(end.computed_tokens, i == 0 ? 900u : 1u);
+    EXPECT_TRUE(streams[i]->seen() == solo[i]) << "stream " << i;
+  }
+}
+
+// Whatever comes at once, for a while: prompts that begin alike, priorities, deadlines and aborts,
+// in a pool that is too small.
+void run_mixed_load(std::chrono::seconds time) {
+  auto requests = distinct_requests(16, 31, 200, 30);
+  for (size_t i = 4; i < requests.size(); ++i) {  // beginnings of others
+    std::vector<int32_t>& prompt = requests[i].prompt;
+    const std::vector<int32_t>& other = requests[i % 4].prompt;
+    prompt.insert(prompt.begin(), other.begin(), other.end());
+  }
+  const auto solo = solo_answers(requests);
+  EngineOptions options = options_of(6);
+  options.kv_bytes =
+      9 * arch::make_cache_layout(nano_config(), arch::CacheFormat::kPacked).block_bytes;
+  options.snapshot_bytes = 1 << 20;
+  const auto engine = open_engine(options);
+  const auto until = std::chrono::steady_clock::now() + time;
+  std::atomic<uint64_t> finished{0};
+  std::vector<std::thread> clients;
+  for (uint64_t client = 0; client < 8; ++client) {
+    clients.emplace_back([&, client] {
+      base::SplitMix64 random(client);
+      while (std::chrono::steady_clock::now() < until) {
+        const size_t which = random.below(requests.size());
+        GenerationRequest request = requests[which];
+        request.priority = static_cast<int32_t>(random.below(3));
+        if (random.below(8) == 0) {
+          request.deadline_us = base::monotonic_us() + static_cast<int64_t>(random.below(50'000));
+        }
+        RequestId id = 0;
+        const auto stream = submit(*engine, request, &id);
+        if (random.below(4) == 0) {
+          stream->wait_for_tokens(random.below(request.max_tokens));
+          engine->cancel(id);
+        }
+        const GenerationEnd end = stream->wait();
+        std::vector<Seen> want = solo[which];
+        if (end.reason != FinishReason::kLength) want.resize(stream->seen().size());
+        EXPECT_TRUE(stream->seen() == want) << "request " << which;
+        EXPECT_TRUE(end.reason != FinishReason::kError || request.deadline_us) << which;
+        ++finished;
+      }
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  EXPECT_EQ(engine->counters().finished, finished.load());
+  EXPECT_EQ(engine->counters().running + engine->counters().waiting, 0u);
+}
+
+TEST(Concurrency, MixedLoad) { run_mixed_load(std::chrono::seconds(4)); }
+
+TEST(ConcurrencySoak, MixedLoadForAMinute) { run_mixed_load(std::chrono::minutes(1)); }
+
+// Sets the flag when some layer tells of itself.
+class StopAtLayer : public model::Trace {
+ public:
+  StopAtLayer(std::atomic<bool>& stop, uint32_t layer) : stop_(stop), layer_(layer) {}
+  bool wants(std::string_view quantity) const override { return quantity == "attn_in.layers"; }
+  void floats(std::string_view, uint32_t layer, uint64_t, std::span<const float>) override {
+    last = layer;
+    if (layer == layer_) stop_ = true;
+  }
+  void ints(std::string_view, uint32_t, uint64_t, std::span<const int32_t>) override {}
+  uint32_t last = 0;
+
+ private:
+  std::atomic<bool>& stop_;
+  const uint32_t layer_;
+};
+
+// A step that nobody waits for any more ends before its next layer, and the sequence is as before.
+TEST(Concurrency, AStepStopsBetweenLayers) {
+  const auto checkpoint = arch::Checkpoint::open(nano_model());
+  const auto tokenizer = open_tokenizer(*checkpoint);
+  const auto map = engram_map(*checkpoint, *tokenizer);
+  model::ModelOptions options;
+  options.token_map = *map;
+  const auto model = model::Model::create(*checkpoint, options);
+  ASSERT_TRUE(model.has_value());
+  const auto layout = arch::make_cache_layout((*model)->config(), (*model)->cache_format());
+  const auto cache = cache::PagedCache::create((*model)->config(), layout, {.pool_bytes = 1 << 22});
+  ASSERT_TRUE(cache.has_value());
+  base::ThreadPool pool(1);
+  kernels::Workspace workspace;
+  std::atomic<bool> stop{false};
+  std::vector<model::SequenceState> states(2, (*model)->new_sequence());
+  std::vector<std::unique_ptr<cache::Sequence>> cached;
+  std::vector<model::Chunk> chunks(2);
+  const std::vector<int32_t> ids = random_ids(20, 1);
+  StopAtLayer trace(stop, 2);
+  for (size_t i = 0; i < chunks.size(); ++i) {
+    cached.push_back(std::move(*(*cache)->open_empty({}, 100)));
+    ASSERT_TRUE(cached[i]->reserve(20).has_value());
+    chunks[i].state = &states[i];
+    chunks[i].rows = &cached[i]->rows();
+    chunks[i].ids = ids;
+  }
+  chunks[0].trace = &trace;
+  chunks[0].stop = &stop;
+  const auto stopped = (*model)->forward(std::span(chunks).first(1), {pool, workspace});
+  ASSERT_FALSE(stopped.has_value());
+  EXPECT_EQ(stopped.error().code, ErrorCode::kCancelled);
+  EXPECT_EQ(trace.last, 2u);
+  EXPECT_EQ(states[0].position, 0u);
+  // Beside one that goes on, it goes on too.
+  EXPECT_TRUE((*model)->forward(chunks, {pool, workspace}).has_value());
+  EXPECT_EQ(states[0].position, 20u);
 }
 
 }  // namespace

@@ -40,6 +40,7 @@ struct ModelSequence : RunnerSequence {
     return rows;
   }
   uint64_t blocks_missing(uint64_t tokens) const override { return cached->blocks_missing(tokens); }
+  bool publishes() const override { return cached->private_from() == cache::kNeverPrivate; }
   bool intact() const override { return !broken; }
 
   // Erases what a step wrote that broke off.
@@ -169,6 +170,18 @@ Result<void> ModelRunner::run(std::span<const Step> steps) {
   return ran;
 }
 
+bool ModelRunner::is_worth_waiting(const SequenceSpec& spec, uint64_t tokens, bool whole) {
+  const auto match = cache_->match(identity(spec.salt), spec.prompt, exactness(spec.replay));
+  const Route now = choose_route(model_.plan(), match->hit(), match->snapshots(),
+                                 spec.prompt.size(), spec.replay);
+  Route then;
+  then.hit = std::min<uint64_t>(tokens, spec.prompt.size() - 1);
+  if (then.hit <= match->hit()) return false;
+  if (whole && options_.cache.snapshot_bytes > 0) then.windows_at = then.hit;
+  return route_cost(model_.plan(), then, spec.prompt.size(), spec.replay) <
+         route_cost(model_.plan(), now, spec.prompt.size(), spec.replay);
+}
+
 Result<void> ModelRunner::reserve(const Step& step) {
   ModelSequence& sequence = own(step.sequence);
   const uint64_t end = sequence.state.position + step.ids.size();
@@ -180,7 +193,7 @@ void ModelRunner::unreserve(RunnerSequence& sequence) { own(&sequence).cached->u
 Result<void> ModelRunner::run_steps(std::span<const Step> steps) {
   std::vector<model::Chunk> chunks;
   std::vector<std::vector<uint64_t>> written(steps.size());
-  // An exception in the middle may leave rows behind.
+  // An exception or a stop in the middle may leave rows behind.
   struct Undo {
     std::span<const Step> steps;
     ~Undo() {
@@ -198,16 +211,18 @@ Result<void> ModelRunner::run_steps(std::span<const Step> steps) {
     chunk.logit_rows = static_cast<uint32_t>(steps[i].logits.size() / vocab_size());
     chunk.logits = steps[i].logits.data();
     chunk.written = written[i];
+    chunk.stop = steps[i].stop;
     chunks.push_back(chunk);
   }
   const auto ran = model_.forward(chunks, {pool_, workspace_});
+  if (!ran && ran.error().code == ErrorCode::kCancelled) return ran;
   undo.steps = {};
   for (size_t i = 0; i < steps.size(); ++i) {
     ModelSequence& sequence = own(steps[i].sequence);
     if (ran) {
       commit(sequence, steps[i].ids, written[i]);
     } else {
-      sequence.cached->unreserve();  // errors come before anything is written
+      sequence.cached->unreserve();  // other errors come before anything is written
     }
   }
   return ran;

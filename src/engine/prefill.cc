@@ -33,13 +33,18 @@ cache::Exactness exactness(Replay replay) {
   return cache::Exactness::kExact;
 }
 
+uint64_t route_cost(const arch::LayerPlan& plan, const Route& route, uint64_t prompt_tokens,
+                    Replay replay) {
+  const auto input = row_plan_input(plan, route.hit, route.windows_at, route.marks.decoder_exact,
+                                    prompt_tokens, replay);
+  return make_row_plan(plan, input).layer_tokens();
+}
+
 Route choose_route(const arch::LayerPlan& plan, uint64_t hit,
                    std::span<const cache::SnapshotUse> snapshots, uint64_t prompt_tokens,
                    Replay replay) {
   const auto cost = [&](const Route& route) {
-    const auto input = row_plan_input(plan, route.hit, route.windows_at, route.marks.decoder_exact,
-                                      prompt_tokens, replay);
-    return make_row_plan(plan, input).layer_tokens();
+    return route_cost(plan, route, prompt_tokens, replay);
   };
   Route best{.hit = hit, .windows_at = {}, .marks = {}, .snapshot = nullptr};
   uint64_t best_cost = cost(best);

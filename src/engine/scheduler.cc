@@ -48,6 +48,7 @@ Scheduler::~Scheduler() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
+    for (const auto& [id, stop] : stops_) *stop = true;
   }
   wake_.notify_all();
   thread_.join();
@@ -82,8 +83,8 @@ void Scheduler::cancel(RequestId id) {
     if (found != waiting_.end()) {
       dropped_.push_back({std::move(found->second), false});
       waiting_.erase(found);
-    } else if (members_ > 0) {
-      cancelled_.insert(id);  // unknown ids are forgotten in the next round
+    } else if (const auto member = stops_.find(id); member != stops_.end()) {
+      *member->second = true;
     }
   }
   wake_.notify_all();
@@ -92,7 +93,7 @@ void Scheduler::cancel(RequestId id) {
 EngineCounters Scheduler::counters() const {
   const std::lock_guard lock(mutex_);
   EngineCounters now = counters_;
-  now.waiting = waiting_.size() + members_ - counters_.running;
+  now.waiting = waiting_.size() + stops_.size() - counters_.running;
   return now;
 }
 
@@ -147,15 +148,14 @@ void Scheduler::fill_batch() {
   const int64_t now_us = base::monotonic_us();
   const std::lock_guard lock(mutex_);
   drop_waiting(now_us);
-  if (stopping_) batch_.cancel_all();
-  for (const RequestId id : cancelled_) batch_.cancel(id);
-  cancelled_.clear();
+  batch_.end_stopped();
   batch_.expire(now_us);
   while (!batch_.full() && !waiting_.empty()) {
-    batch_.add(std::move(waiting_.begin()->second));
+    PendingRequest& next = waiting_.begin()->second;
+    stops_.emplace(next.id, next.stop);
+    batch_.add(std::move(next));
     waiting_.erase(waiting_.begin());
   }
-  members_ = batch_.members();
 }
 
 // Tells the sinks of those that are over. Before one hears of it, its end is counted and its memory
@@ -170,6 +170,7 @@ void Scheduler::end_members() {
     for (const auto& sequence : ended) {
       const GenerationEnd& end = sequence->ending();
       ++counters_.finished;
+      stops_.erase(sequence->id());
       if (end.cached_tokens > 0) ++counters_.cache_hits;
       counters_.cached_tokens += end.cached_tokens;
       counters_.replayed_tokens += end.replayed_tokens;
@@ -185,7 +186,6 @@ void Scheduler::end_members() {
 void Scheduler::publish_counts() {
   const Batch::Totals& totals = batch_.totals();
   const std::lock_guard lock(mutex_);
-  members_ = batch_.members();
   counters_.running = batch_.running();
   counters_.steps = totals.steps;
   counters_.prompt_tokens = totals.prompt_rows;

@@ -63,26 +63,30 @@ Sequence::Sequence(PendingRequest pending)
   end_.prompt_tokens = prompt_tokens_;
 }
 
+SequenceSpec Sequence::spec() const {
+  const GenerationRequest& request = pending_.request;
+  // What was exact before a pause stays so, whatever the request would allow.
+  const bool resumes_exactly = ran_ && end_.exact;
+  return {.prompt = text_,
+          .tokens_max = prompt_tokens_ + request.max_tokens,
+          .replay = resumes_exactly ? Replay::kExact : request.replay,
+          .salt = request.cache_salt,
+          .reuse = request.reuse || ran_,
+          .all_rows = wants_prompt(),
+          .snapshot_points = request.snapshot_points};
+}
+
 void Sequence::start(StepRunner& runner) {
   CHECK(!over_ && state_ == nullptr);
-  const GenerationRequest& request = pending_.request;
-  const uint64_t tokens = prompt_tokens_ + request.max_tokens;
+  const SequenceSpec spec = this->spec();
   try {
-    // What was exact before a pause stays so, whatever the request would allow.
-    const bool resumes_exactly = ran_ && end_.exact;
-    auto state = runner.start({.prompt = text_,
-                               .tokens_max = tokens,
-                               .replay = resumes_exactly ? Replay::kExact : request.replay,
-                               .salt = request.cache_salt,
-                               .reuse = request.reuse || ran_,
-                               .all_rows = wants_prompt(),
-                               .snapshot_points = request.snapshot_points});
+    auto state = runner.start(spec);
     if (!state) return end(FinishReason::kError, std::move(state).error());
     state_ = std::move(*state);
   } catch (const std::bad_alloc&) {
     return end(FinishReason::kError,
                Error{ErrorCode::kResourceExhausted,
-                     fmt::format("no memory to start a sequence of {} tokens", tokens),
+                     fmt::format("no memory to start a sequence of {} tokens", spec.tokens_max),
                      {}});
   }
   vocab_size_ = runner.vocab_size();
@@ -123,6 +127,7 @@ Step Sequence::next_step(uint64_t tokens) {
   if (wants_prompt()) rows = tokens;
   logits_.resize(rows * vocab_size_);
   step.logits = logits_;
+  step.stop = pending_.stop.get();
   step_tokens_ = tokens;
   ran_ = true;
   return step;
@@ -159,6 +164,9 @@ void Sequence::count_rows() {
 }
 
 void Sequence::accept(const Result<void>& outcome) {
+  if (!outcome && outcome.error().code == ErrorCode::kCancelled) {
+    return end(FinishReason::kCancelled);
+  }
   if (!outcome) return end(FinishReason::kError, outcome.error());
   count_rows();
   const uint64_t begin = done_;

@@ -173,6 +173,13 @@ void output_logits(const Step& step, const ModelWeights& weights) {
   }
 }
 
+// Is there nobody left who waits for this step?
+bool all_stopped(std::span<const Chunk> chunks) {
+  return std::ranges::all_of(chunks, [](const Chunk& chunk) {
+    return chunk.stop != nullptr && chunk.stop->load(std::memory_order_relaxed);
+  });
+}
+
 // Nothing can fail any more: the chunks' tokens become part of their sequences.
 void commit(const Step& step, const EngramStep* engram) {
   for (size_t c = 0; c < step.chunks.size(); ++c) {
@@ -257,6 +264,9 @@ Result<void> Model::forward(std::span<const Chunk> chunks, Context context) cons
     const LayerWeights& weights = impl_->weights.layers[role.layer];
     step.keep_from(role.layer, &arch::LayerRows::keys_begin, nullptr);
     if (step.n() == 0) break;
+    if (all_stopped(chunks)) {
+      return base::fail(ErrorCode::kCancelled, "stopped before layer {}", role.layer);
+    }
     if (role.engram) engram->apply(step, weights, role);
     run_layer(step, weights, role);
   }

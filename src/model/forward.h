@@ -7,6 +7,7 @@
 // backbone spec.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <span>
 
@@ -60,6 +61,8 @@ struct Chunk {
   float* logits = nullptr;           // out [logit_rows, vocab_size]
   std::span<uint64_t> written = {};  // [owners] or empty: entries written, added to
   Trace* trace = nullptr;            // may be null
+  // Set, by whichever thread, once nobody wants the chunk any more; may be null.
+  const std::atomic<bool>* stop = nullptr;
 };
 
 class Model {
@@ -81,7 +84,8 @@ class Model {
   SequenceState sequence_at(std::span<const int32_t> ids) const;
 
   // Appends every chunk's ids to its sequence. All or nothing: an error (a token id outside the
-  // vocabulary, a corrupt table row) leaves states untouched and writes no row.
+  // vocabulary, a corrupt table row) leaves states untouched and writes no row. kCancelled: every
+  // chunk's stop was set before a layer began; states are untouched, rows may have been written.
   Result<void> forward(std::span<const Chunk> chunks, kernels::Context context) const;
 
  private:

@@ -6,8 +6,9 @@
 // and deficit round robin shares it out by priority. A member that finds no free block pauses the
 // last one ranked behind it, or sits out steps; so the first always goes on, and nobody waits in a
 // circle. A request begins when the pool has room for its text and one block more, for it and for
-// all who run. Rows are pure functions of their sequence, so none of this shows in a token. Used by
-// the engine thread alone. Sources: serving spec 8.1 and 11; docs/serving.md, "Many at once".
+// all who run; one whose next block another is computing waits for it. Rows are pure functions of
+// their sequence, so none of this shows in a token. Used by the engine thread alone. Sources:
+// serving spec 8.1 and 11; docs/serving.md, "Many at once".
 #pragma once
 
 #include <cstdint>
@@ -43,8 +44,8 @@ class Batch {
 
   // A new member. REQUIRES: not full().
   void add(PendingRequest pending);
-  void cancel(RequestId id);
-  void cancel_all();
+  // Ends those that were stopped.
+  void end_stopped();
   // Ends those whose deadline is over.
   void expire(int64_t now_us);
 
@@ -67,13 +68,17 @@ class Batch {
  private:
   struct Member {
     std::unique_ptr<Sequence> sequence;
-    double deficit = 0;   // layer-rows of its prompt that it may run
-    uint64_t tokens = 0;  // of the next step; 0: none
+    double deficit = 0;      // layer-rows of its prompt that it may run
+    uint64_t tokens = 0;     // of the next step; 0: none
+    RequestId producer = 0;  // another that computes tokens which this one begins with too,
+    uint64_t awaited = 0;    // and how many it has to have done
     bool active() const { return sequence->started() && !sequence->over(); }
   };
 
   bool has_room() const;
   bool begin(Member& member);
+  bool waits(Member& member);
+  bool may_produce(const Member& member, const Member& producer) const;
   void plan_tokens();
   uint64_t tokens_offered(const Member& member) const;
   void share_prompt_rows(std::vector<Member*> prompts, uint64_t rows);

@@ -56,6 +56,7 @@ class FakeRunner : public StepRunner {
     return {};
   }
   uint64_t blocks_available() const override { return blocks_free; }
+  bool is_worth_waiting(const SequenceSpec&, uint64_t, bool) override { return waiting_pays; }
 
   Result<void> run(std::span<const Step> steps) override {
     {
@@ -114,6 +115,7 @@ class FakeRunner : public StepRunner {
   std::function<Result<void>(uint64_t tokens_max)> on_start;
   std::function<Result<void>(const Step&)> on_reserve;
   uint64_t blocks_free = 1ULL << 40;  // set before the first request
+  bool waiting_pays = false;          // for what another computes; the same
 
  private:
   struct History : RunnerSequence {

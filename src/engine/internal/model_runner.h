@@ -37,6 +37,7 @@ class ModelRunner : public StepRunner {
 
   uint32_t vocab_size() const override { return model_.config().vocab_size; }
   Result<std::unique_ptr<RunnerSequence>> start(const SequenceSpec& spec) override;
+  bool is_worth_waiting(const SequenceSpec& spec, uint64_t tokens, bool whole) override;
   Result<void> reserve(const Step& step) override;
   void unreserve(RunnerSequence& sequence) override;
   Result<void> run(std::span<const Step> steps) override;

@@ -31,6 +31,10 @@ struct Route {
 // Which snapshots a policy may resume from.
 cache::Exactness exactness(Replay replay);
 
+// Rows of layers that a prompt runs.
+uint64_t route_cost(const arch::LayerPlan& plan, const Route& route, uint64_t prompt_tokens,
+                    Replay replay);
+
 // The cheapest of: the hit with its windows rebuilt, or any snapshot, with the entries beyond it up
 // to the hit adopted all the same. Of equals, the one that rebuilds least.
 Route choose_route(const arch::LayerPlan& plan, uint64_t hit,

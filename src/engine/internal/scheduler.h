@@ -6,12 +6,12 @@
 // requests and those whose deadline is over are dropped.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -75,11 +75,11 @@ class Scheduler {
   mutable std::mutex mutex_;  // guards everything below but the thread
   std::condition_variable wake_;
   std::map<Rank, PendingRequest> waiting_;
-  std::vector<Dropped> dropped_;   // left the queue; the thread tells their sinks
-  std::set<RequestId> cancelled_;  // of the batch's members
+  std::vector<Dropped> dropped_;  // left the queue; the thread tells their sinks
+  // Of the batch's members: setting one stops a step between two layers, if nobody else is in it.
+  std::map<RequestId, std::shared_ptr<std::atomic<bool>>> stops_;
   bool stopping_ = false;
   RequestId last_id_ = 0;
-  uint64_t members_ = 0;     // of the batch
   EngineCounters counters_;  // `waiting` is filled in when asked for
 
   std::thread thread_;  // last: it uses all of the above

@@ -7,9 +7,11 @@
 // it throws ends this request only.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "base/result.h"
@@ -25,6 +27,8 @@ struct PendingRequest {
   GenerationRequest request;
   std::shared_ptr<GenerationSink> sink;
   int64_t submitted_us = 0;
+  // Set by who cancels it, from any thread.
+  std::shared_ptr<std::atomic<bool>> stop = std::make_shared<std::atomic<bool>>(false);
 };
 
 // Calls sink.on_end(); an exception from it is logged and goes no further.
@@ -37,6 +41,8 @@ class Sequence {
  public:
   explicit Sequence(PendingRequest pending);
 
+  // What start() asks the runner for.
+  SequenceSpec spec() const;
   // Asks the runner for a sequence of all its tokens; an error ends the request. Time before the
   // last call that a step follows is queue time. REQUIRES: not started, or paused since.
   void start(StepRunner& runner);
@@ -68,12 +74,15 @@ class Sequence {
   void notify();
 
   RequestId id() const { return pending_.id; }
+  bool stopped() const { return pending_.stop->load(std::memory_order_relaxed); }
   const GenerationRequest& request() const { return pending_.request; }
   const GenerationEnd& ending() const { return end_; }
   RunnerSequence& state() { return *state_; }
+  const RunnerSequence& state() const { return *state_; }
+  std::span<const int32_t> text() const { return text_; }  // prompt and what was sampled
+  uint64_t done() const { return done_; }                  // of which are computed or cached
 
   bool over() const { return over_; }
-  uint64_t text_tokens() const { return text_.size(); }  // prompt and what was sampled
   uint64_t prompt_rows() const { return end_.computed_tokens; }
   uint64_t generated_tokens() const { return end_.completion_tokens; }
 

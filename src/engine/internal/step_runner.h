@@ -6,6 +6,7 @@
 // come in behind it. Used by the engine thread alone.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -54,6 +55,8 @@ class RunnerSequence {
     (void)tokens;
     return 0;
   }
+  // Will others of its salt find what it computes?
+  virtual bool publishes() const { return true; }
   // False once a step that broke off has taken rows along that the next would need.
   virtual bool intact() const { return true; }
 };
@@ -63,6 +66,7 @@ struct Step {
   RunnerSequence* sequence = nullptr;
   std::span<const int32_t> ids;  // not empty, each below vocab_size
   std::span<float> logits;       // out [rows, vocab_size], after the last `rows` ids; may be empty
+  const std::atomic<bool>* stop = nullptr;  // set once nobody wants it; may be null
 };
 
 class StepRunner {
@@ -71,6 +75,13 @@ class StepRunner {
   virtual uint32_t vocab_size() const = 0;
   // A sequence that goes on where the cache's knowledge of the prompt ends.
   virtual Result<std::unique_ptr<RunnerSequence>> start(const SequenceSpec& spec) = 0;
+
+  // Would it cost less to wait until another has computed the first `tokens` tokens of the prompt?
+  // `whole`: that is the other's whole prompt, so windows will be there too.
+  virtual bool is_worth_waiting(const SequenceSpec& spec, uint64_t tokens, bool whole) {
+    (void)spec, (void)tokens, (void)whole;
+    return false;
+  }
 
   // Room for one step, which is run or given back before the sequence's next one. kUnavailable:
   // other sequences hold what it takes; nothing has changed then.
@@ -81,7 +92,7 @@ class StepRunner {
   virtual void unreserve(RunnerSequence& sequence) { (void)sequence; }
   // Appends every step's ids to its sequence, of which each has one step at most and room for it.
   // All or nothing: after an error the sequences are as they were, without that room, or no more
-  // intact().
+  // intact(). kCancelled: all steps were stopped.
   virtual Result<void> run(std::span<const Step> steps) = 0;
 
   // The sequence's request ended as it should: what may serve a later one is kept.
