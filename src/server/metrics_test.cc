@@ -8,7 +8,7 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstdlib>
+#include <charconv>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -38,9 +38,9 @@ bool is_sample(const std::string& line) {
   const size_t open = line.find('{');
   const size_t close = line.rfind("} ");
   if (open == line.npos || close == line.npos || !is_name(line.substr(0, open))) return false;
-  char* end = nullptr;
-  std::strtod(line.c_str() + close + 2, &end);
-  const bool number = end == line.c_str() + line.size();
+  double value = 0;
+  const char* const end = line.data() + line.size();
+  const bool number = std::from_chars(line.data() + close + 2, end, value).ptr == end;
   return number && line.substr(open, close - open).starts_with("{model_name=\"a\\\"b\"");
 }
 
