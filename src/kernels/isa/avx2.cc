@@ -14,6 +14,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "kernels/isa/int_avx2.h"
 #include "kernels/isa/simd_avx2.h"
 #include "kernels/packed.h"
 #include "numeric/e8m0.h"
@@ -25,8 +26,6 @@
 #pragma GCC push_options
 #pragma GCC target("avx2,fma,f16c")
 #endif
-
-#include "kernels/isa/int_avx2.h"
 
 #include "kernels/generic/table-inl.h"
 

@@ -14,6 +14,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "kernels/isa/int_avx512.h"
 #include "kernels/isa/simd_avx512.h"
 #include "kernels/packed.h"
 #include "numeric/e8m0.h"
@@ -27,8 +28,6 @@
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")
 #endif
-
-#include "kernels/isa/int_avx512.h"
 
 #include "kernels/generic/table-inl.h"
 

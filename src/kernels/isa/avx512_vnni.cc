@@ -12,6 +12,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "kernels/isa/int_avx512_vnni.h"
 #include "kernels/isa/simd_avx512.h"
 #include "kernels/packed.h"
 #include "numeric/e8m0.h"
@@ -25,8 +26,6 @@
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")
 #endif
-
-#include "kernels/isa/int_avx512_vnni.h"
 
 #include "kernels/generic/index-inl.h"
 #include "kernels/generic/packed-inl.h"

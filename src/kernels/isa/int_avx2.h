@@ -1,8 +1,19 @@
 // Integer dots of packed FP4 codes: AVX2, products of bytes summed to 16 bits, four of them before
 // they are widened (4 x 2 x 24 x 127 stays within 16 bits).
 //
-// Semantics: int_scalar.h. For inclusion within the region of isa/avx2.cc.
+// Semantics: int_scalar.h. Everything is inlined into callers that share this target.
 #pragma once
+
+#if defined(__x86_64__)
+
+#include "kernels/isa/simd_avx2.h"
+
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx2,fma,f16c"))), apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx2,fma,f16c")
+#endif
 
 namespace thimble::kernels::avx2 {
 
@@ -124,3 +135,11 @@ struct Int {
 };
 
 }  // namespace thimble::kernels::avx2
+
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+
+#endif

@@ -1,7 +1,20 @@
 // Integer dots of packed FP4 codes: AVX-512 BW, sums of 16 bits as in int_avx2.h.
 //
-// Semantics: int_scalar.h. For inclusion within the regions of isa/avx512.cc and avx512_vnni.cc.
+// Semantics: int_scalar.h. Everything is inlined into callers that share this target.
 #pragma once
+
+#if defined(__x86_64__)
+
+#include "kernels/isa/simd_avx512.h"
+
+#if defined(__clang__)
+#pragma clang attribute push(                                                    \
+    __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c"))), \
+    apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")
+#endif
 
 namespace thimble::kernels::avx512 {
 
@@ -104,3 +117,11 @@ struct Int : IntCodes {
 };
 
 }  // namespace thimble::kernels::avx512
+
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+
+#endif

@@ -1,9 +1,20 @@
 // Integer dots of packed FP4 codes: AVX-512 VNNI, four products a lane and step.
 //
-// Semantics: int_scalar.h. For inclusion within the region of isa/avx512_vnni.cc.
+// Semantics: int_scalar.h. Everything is inlined into callers that share this target.
 #pragma once
 
+#if defined(__x86_64__)
+
 #include "kernels/isa/int_avx512.h"
+
+#if defined(__clang__)
+#pragma clang attribute push(                                                               \
+    __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c"))), \
+    apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")
+#endif
 
 namespace thimble::kernels::avx512 {
 
@@ -31,3 +42,11 @@ struct IntVnni : IntCodes {
 };
 
 }  // namespace thimble::kernels::avx512
+
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+
+#endif
