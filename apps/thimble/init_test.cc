@@ -55,7 +55,7 @@ TEST(Init, MakesACompleteModel) {
   EXPECT_EQ(config.engram.compressed_vocab_size,
             static_cast<uint32_t>(text::build_token_map(*tokenizer)->class_count));
   EXPECT_EQ(tokenizer->find_added("<｜end▁of▁sentence｜>"), config.eos_token_id);
-  EXPECT_EQ(entries(out), 4u);
+  EXPECT_EQ(entries(out), 5u);
   EXPECT_EQ(entries(out.parent_path()), 1u);
   EXPECT_EQ(inspect(out.string()).first, kExitDone);
 }
