@@ -20,7 +20,7 @@ help: ## list these targets
 deps: ## install what building and serving need
 	@scripts/deps.sh build
 
-deps-test: ## add what only tests need: GoogleTest, Node.js, Chromium, npm packages
+deps-test: ## add what only tests need: GoogleTest, libtorch, Node.js, Chromium, npm packages
 	@scripts/deps.sh test
 
 deps-dev: ## add what only development needs: clang and clang-tidy

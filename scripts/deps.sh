@@ -23,7 +23,8 @@ test_packages='libgtest-dev libgmock-dev clang-format-14 ca-certificates'
 # What only `make tidy` and the fuzz preset need.
 dev_packages='clang clang-tidy-14 libclang-rt-dev'
 
-# What only `thimble train` needs. Everything else is built and tested without it.
+# What only `thimble train` needs. Everything else is built and tested without it; `make test` has it,
+# to test training too.
 train_packages='libtorch-dev libopenblas0-pthread'
 
 have() { command -v "$1" >/dev/null 2>&1; }
@@ -72,7 +73,7 @@ npm_install() {
 case "${1:-}" in
   build) packages=$build_packages ;;
   test)
-    packages=$test_packages
+    packages="$test_packages $train_packages"
     have node || packages="$packages nodejs"
     have npm || packages="$packages npm"
     ;;
