@@ -6,12 +6,13 @@
 // thread. Source: serving spec section 14.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <mutex>
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "server/answer.h"
 #include "server/generator.h"
