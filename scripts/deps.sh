@@ -23,7 +23,7 @@ test_packages='libgtest-dev libgmock-dev clang-format-14 ca-certificates'
 # What only `make tidy` and the fuzz preset need.
 dev_packages='clang clang-tidy-14 libclang-rt-dev'
 
-# What only `thimble train` needs. Everything else is built and tested without it; `make test` has it,
+# What only `thimble train` needs. Everything else builds and runs without it; `make test` has it,
 # to test training too.
 train_packages='libtorch-dev libopenblas0-pthread'
 
