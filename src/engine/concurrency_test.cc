@@ -212,7 +212,7 @@ TEST(ConcurrencySoak, TightPoolsDelayButChangeNothing) {
 }
 
 // A model runner that now and then finds no room, though there is: somebody is paused at nearly
-// every step, in a prompt or in an answer.
+// every step. (That a pause within an answer loses nothing is batch_test's.)
 class Shaky : public StepRunner {
  public:
   explicit Shaky(ModelRunner& runner) : runner_(runner) {}
@@ -221,7 +221,7 @@ class Shaky : public StepRunner {
     return runner_.start(spec);
   }
   Result<void> reserve(const Step& step) override {
-    if (random_.below(12) == 0 && runner_.cache().counters().live_sequences > 1) {
+    if (random_.below(5) == 0 && runner_.cache().counters().live_sequences > 1) {
       return base::fail(ErrorCode::kUnavailable, "no room this time");
     }
     return runner_.reserve(step);
@@ -229,13 +229,8 @@ class Shaky : public StepRunner {
   void unreserve(RunnerSequence& sequence) override { runner_.unreserve(sequence); }
   Result<void> run(std::span<const Step> steps) override { return runner_.run(steps); }
   void finish(RunnerSequence& sequence) override { runner_.finish(sequence); }
-  void pause(RunnerSequence& sequence) override {
-    if (sequence.step_end_max(0) == UINT64_MAX) ++pauses_in_answers;
-    runner_.pause(sequence);
-  }
+  void pause(RunnerSequence& sequence) override { runner_.pause(sequence); }
   uint64_t blocks_available() const override { return runner_.blocks_available(); }
-
-  uint64_t pauses_in_answers = 0;
 
  private:
   ModelRunner& runner_;
@@ -272,9 +267,6 @@ void run_shaky(uint32_t streams, uint64_t snapshot_bytes) {
   }
   expect_solo_answers(scheduler, requests, solo);
   EXPECT_GT(scheduler.counters().pauses, 0u);
-  if (snapshot_bytes > 0) {
-    EXPECT_GT(shaky.pauses_in_answers, 0u);
-  }
 }
 
 TEST(Concurrency, PausesAtAnyStepChangeNoBit) {
