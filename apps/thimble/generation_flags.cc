@@ -1,4 +1,5 @@
 #include "apps/thimble/generation_flags.h"
+#include "apps/thimble/mode_flag.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -29,9 +30,7 @@ Result<std::unique_ptr<engine::Engine>> open_engine(const EngineFlags& flags,
                                                     const CacheFlags& cache) {
   engine::EngineOptions options;
   options.model_dir = flags.model;
-  options.mode = flags.mode == "exact"   ? model::Mode::kExact
-                 : flags.mode == "nokvq" ? model::Mode::kNokvq
-                                         : model::Mode::kFast;
+  options.mode = mode_of(flags.mode);
   options.threads = flags.threads;
   options.context_tokens = flags.context;
   options.sequences_max = 1;

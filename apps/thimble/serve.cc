@@ -9,6 +9,7 @@
 #include "apps/thimble/cache_flags.h"
 #include "apps/thimble/commands.h"
 #include "apps/thimble/interrupts.h"
+#include "apps/thimble/mode_flag.h"
 #include "base/log.h"
 #include "base/terminal.h"
 #include "engine/engine.h"
@@ -120,9 +121,7 @@ Result<std::unique_ptr<server::ApiServer>> listen(const ServeFlags& flags) {
 Result<std::unique_ptr<engine::Engine>> open_engine(const ServeFlags& flags) {
   engine::EngineOptions options;
   options.model_dir = flags.model;
-  options.mode = flags.mode == "exact"   ? model::Mode::kExact
-                 : flags.mode == "nokvq" ? model::Mode::kNokvq
-                                         : model::Mode::kFast;
+  options.mode = mode_of(flags.mode);
   options.threads = flags.threads;
   options.queue_requests_max = flags.queue;
   options.sequences_max = flags.max_sequences;

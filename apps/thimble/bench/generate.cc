@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/thimble/bench/commands.h"
+#include "apps/thimble/mode_flag.h"
 #include "base/random.h"
 #include "engine/engine.h"
 #include "kernels/table.h"
@@ -83,7 +84,7 @@ Result<int> run_generate(const GenerateFlags& flags) {
   engine::EngineOptions options;
   options.model_dir = flags.model;
   options.threads = flags.threads;
-  options.mode = flags.mode == "exact" ? model::Mode::kExact : model::Mode::kFast;
+  options.mode = mode_of(flags.mode);
   options.context_tokens = flags.prompt_tokens + flags.tokens;
   const auto engine = THIMBLE_TRY(engine::Engine::open(options));
   for (const kernels::Table* table : kernels::runnable()) {
