@@ -6,6 +6,7 @@
 
 #include "apps/thimble/commands.h"
 #include "apps/thimble/decision_recorder.h"
+#include "apps/thimble/mode_flag.h"
 #include "arch/checkpoint.h"
 #include "base/bytes.h"
 #include "base/terminal.h"
@@ -130,11 +131,10 @@ Result<std::vector<float>> run_engine(const LogitsFlags& flags, const arch::Chec
                                       std::span<const int32_t> token_map,
                                       std::span<const int32_t> ids, model::Trace* trace) {
   model::ModelOptions options;
-  options.mode = flags.mode == "exact"   ? model::Mode::kExact
-                 : flags.mode == "nokvq" ? model::Mode::kNokvq
-                                         : model::Mode::kFast;
+  options.mode = mode_of(flags.mode);
   options.index_keys = index_keys(flags);
   options.token_map = token_map;
+  options.packing = engine::packing_here(checkpoint);
   const auto model = THIMBLE_TRY(model::Model::create(checkpoint, options));
   base::ThreadPool pool(flags.threads);
   const engine::Replay replay = engine::parse_replay(flags.replay.value_or("auto")).value();

@@ -68,11 +68,6 @@ Result<planner::StartupPlan> plan_for(const arch::Checkpoint& checkpoint,
                                base::available_memory());
 }
 
-model::Packing packing_of(const planner::StartupPlan& plan) {
-  if (plan.packed_experts_bytes > 0) return model::Packing::kAll;
-  return plan.packed_dense_bytes > 0 ? model::Packing::kDense : model::Packing::kNone;
-}
-
 // Timed if asked for, and if that does not mean reading weights from disk.
 Result<planner::ReplayCosts> replay_costs_here(const model::Model& model,
                                                const planner::StartupPlan& plan,
@@ -124,9 +119,9 @@ Result<void> Engine::Impl::load(const EngineOptions& options) {
   model_options.token_map = token_map;
   plan = THIMBLE_TRY(plan_for(checkpoint, options));
   warn_if_clamped(plan, options.context_tokens);
-  model_options.packing = packing_of(plan);
+  model_options.packing = packing_of(plan.packing);
   model = THIMBLE_TRY(model::Model::create(checkpoint, model_options));
-  CHECK_EQ(model->packed_bytes(), plan.packed_bytes());
+  CHECK_EQ(model->packed_bytes(), plan.packing.bytes());
   plan.replay = THIMBLE_TRY(replay_costs_here(*model, plan, options));
   ModelRunnerOptions running;
   running.threads = options.threads;

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "base/available_memory.h"
 #include "text/token_map.h"
 
 namespace thimble::engine {
@@ -33,6 +34,15 @@ Result<std::vector<int32_t>> engram_map(const arch::Checkpoint& checkpoint,
                       checkpoint.directory().string(), kTokenizerFile);
   }
   return THIMBLE_TRY(text::build_token_map(*tokenizer)).class_of;
+}
+
+model::Packing packing_of(const planner::PackingPlan& plan) {
+  if (plan.experts_bytes > 0) return model::Packing::kAll;
+  return plan.dense_bytes > 0 ? model::Packing::kDense : model::Packing::kNone;
+}
+
+model::Packing packing_here(const arch::Checkpoint& checkpoint) {
+  return packing_of(planner::plan_packing(checkpoint.config(), base::available_memory().bytes));
 }
 
 }  // namespace thimble::engine

@@ -1,4 +1,5 @@
-// What a model directory holds beside its weights: the tokenizer, and what Engram needs of it.
+// What a model directory holds beside its weights: the tokenizer, what Engram needs of it, and how
+// weights are laid out here.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +8,8 @@
 
 #include "arch/checkpoint.h"
 #include "base/result.h"
+#include "model/forward.h"
+#include "planner/startup_plan.h"
 #include "text/tokenizer.h"
 
 namespace thimble::engine {
@@ -18,5 +21,10 @@ Result<std::optional<text::Tokenizer>> open_tokenizer(const arch::Checkpoint& ch
 // tokenizer.
 Result<std::vector<int32_t>> engram_map(const arch::Checkpoint& checkpoint,
                                         const std::optional<text::Tokenizer>& tokenizer);
+
+// What a plan of packed weights is called to the model.
+model::Packing packing_of(const planner::PackingPlan& plan);
+// The same where nothing else was planned: what this machine's memory allows.
+model::Packing packing_here(const arch::Checkpoint& checkpoint);
 
 }  // namespace thimble::engine

@@ -52,17 +52,6 @@ uint64_t index_bytes(const StartupPlan& plan) {
   return plan.pool_bytes / plan.block_bytes * (kNodeBytes + arch::kBlockTokens * sizeof(int32_t));
 }
 
-// Half of the memory at most; experts only after all the rest.
-void plan_packing(const arch::Config& config, uint64_t memory, StartupPlan& plan) {
-  const arch::PackedWeightBytes packed = arch::packed_weight_bytes(config);
-  if (packed.dense > memory / 2) return;
-  plan.packed_dense_bytes = packed.dense;
-  plan.packed_source_bytes = packed.dense_source;
-  if (packed.dense + packed.experts > memory / 2) return;
-  plan.packed_experts_bytes = packed.experts;
-  plan.packed_source_bytes += packed.experts_source;
-}
-
 std::string memory_text(const StartupPlan& plan) {
   return fmt::format("{} available ({}), of which global KV may take {}",
                      human_bytes(plan.memory.bytes), plan.memory.limited_by,
@@ -70,6 +59,18 @@ std::string memory_text(const StartupPlan& plan) {
 }
 
 }  // namespace
+
+PackingPlan plan_packing(const arch::Config& config, uint64_t memory_bytes) {
+  const arch::PackedWeightBytes packed = arch::packed_weight_bytes(config);
+  PackingPlan plan;
+  if (packed.dense > memory_bytes / 2) return plan;
+  plan.dense_bytes = packed.dense;
+  plan.source_bytes = packed.dense_source;
+  if (packed.dense + packed.experts > memory_bytes / 2) return plan;
+  plan.experts_bytes = packed.experts;
+  plan.source_bytes += packed.experts_source;
+  return plan;
+}
 
 Result<StartupPlan> plan_startup(const arch::Config& config, const arch::CacheLayout& layout,
                                  uint64_t weights_bytes, const StartupWishes& wishes,
@@ -81,7 +82,7 @@ Result<StartupPlan> plan_startup(const arch::Config& config, const arch::CacheLa
   plan.fixed_bytes = held_bytes(arch::sequence_bytes(config, layout));
   plan.context_tokens_model = config.max_position_embeddings;
   plan.memory = memory;
-  if (wishes.packs) plan_packing(config, memory.bytes, plan);
+  if (wishes.packs) plan.packing = plan_packing(config, memory.bytes);
   plan.snapshot_bytes = wishes.snapshot_bytes.value_or(memory.bytes / 10);
   if (plan.snapshot_bytes > memory.bytes) {
     return base::fail(ErrorCode::kResourceExhausted,
@@ -123,11 +124,11 @@ Result<StartupPlan> plan_startup(const arch::Config& config, const arch::CacheLa
 std::string to_text(const StartupPlan& plan) {
   std::string text = fmt::format("weights   {} bytes mapped ({})\n",
                                  with_commas(plan.weights_bytes), human_bytes(plan.weights_bytes));
-  if (plan.packed_bytes() > 0) {
+  if (plan.packing.bytes() > 0) {
     text += fmt::format(
         "packed    {} bytes of them laid out anew in memory ({}): {}\n",
-        with_commas(plan.packed_bytes()), human_bytes(plan.packed_bytes()),
-        plan.packed_experts_bytes > 0 ? "all that products read" : "what every token reads");
+        with_commas(plan.packing.bytes()), human_bytes(plan.packing.bytes()),
+        plan.packing.experts_bytes > 0 ? "all that products read" : "what every token reads");
   }
   text += fmt::format("cache     {:.10g} bytes a token, and {} bytes a sequence\n",
                       plan.cache_bytes_per_token, with_commas(plan.fixed_bytes));

@@ -24,13 +24,22 @@ struct StartupWishes {
   bool packs = false;                           // weights laid out anew where memory allows
 };
 
+// Memory for weights that are laid out anew: those that every token reads, then the routed experts;
+// 0: laid out as they are read. Source: what of the files those are made from, whose pages are
+// given back.
+struct PackingPlan {
+  uint64_t dense_bytes = 0;
+  uint64_t experts_bytes = 0;
+  uint64_t source_bytes = 0;
+
+  uint64_t bytes() const { return dense_bytes + experts_bytes; }
+};
+// Half of the memory at most; experts only after all the rest.
+PackingPlan plan_packing(const arch::Config& config, uint64_t memory_bytes);
+
 struct StartupPlan {
-  uint64_t weights_bytes = 0;  // mapped from files, read as needed
-  // Memory for weights that are laid out anew: those every token reads, then the routed experts; 0:
-  // laid out as they are read. The files' pages of what was packed are given back.
-  uint64_t packed_dense_bytes = 0;
-  uint64_t packed_experts_bytes = 0;
-  uint64_t packed_source_bytes = 0;   // of weights_bytes: what those were made from
+  uint64_t weights_bytes = 0;         // mapped from files, read as needed
+  PackingPlan packing;                // in the fast mode
   double cache_bytes_per_token = 0;   // global KV, averaged over a block
   uint64_t block_bytes = 0;           // of kBlockTokens tokens, as the pool lays them
   uint64_t fixed_bytes = 0;           // of a sequence of any length: windows, open groups, history
@@ -45,9 +54,10 @@ struct StartupPlan {
   base::AvailableMemory memory;
   ReplayCosts replay;  // of a typical hit; filled in by the engine
 
-  uint64_t packed_bytes() const { return packed_dense_bytes + packed_experts_bytes; }
   // Of weights, once all were read.
-  uint64_t resident_weights() const { return weights_bytes - packed_source_bytes + packed_bytes(); }
+  uint64_t resident_weights() const {
+    return weights_bytes - packing.source_bytes + packing.bytes();
+  }
   bool clamped() const { return context_tokens < context_tokens_model; }
 };
 

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/thimble/bench/commands.h"
+#include "apps/thimble/mode_flag.h"
 #include "arch/random_weights.h"
 #include "base/clock.h"
 #include "base/random.h"
@@ -145,8 +146,9 @@ Result<int> run_layer(const LayerFlags& flags) {
   const auto tokenizer = THIMBLE_TRY(engine::open_tokenizer(checkpoint));
   const auto token_map = THIMBLE_TRY(engine::engram_map(checkpoint, tokenizer));
   model::ModelOptions options;
-  options.mode = flags.mode == "exact" ? model::Mode::kExact : model::Mode::kFast;
+  options.mode = mode_of(flags.mode);
   options.token_map = token_map;
+  options.packing = engine::packing_here(checkpoint);
   const auto model = THIMBLE_TRY(model::Model::create(checkpoint, options));
   base::ThreadPool pool(flags.threads);
   const auto times = THIMBLE_TRY(time_layers(*model, pool));

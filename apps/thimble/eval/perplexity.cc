@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "apps/thimble/eval/commands.h"
+#include "apps/thimble/mode_flag.h"
 #include "arch/checkpoint.h"
 #include "base/terminal.h"
 #include "engine/forced_run.h"
@@ -67,8 +68,9 @@ Result<int> run(const PerplexityFlags& flags) {
                       flags.text.string(), ids.size());
   }
   model::ModelOptions options;
-  options.mode = flags.mode == "exact" ? model::Mode::kExact : model::Mode::kFast;
+  options.mode = mode_of(flags.mode);
   options.token_map = map;
+  options.packing = engine::packing_here(checkpoint);
   const auto model = THIMBLE_TRY(model::Model::create(checkpoint, options));
   base::ThreadPool pool(flags.threads);
   const Sums sums = THIMBLE_TRY(score(*model, ids, flags.context, pool));

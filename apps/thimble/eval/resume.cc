@@ -11,6 +11,7 @@
 #include "apps/thimble/eval/endpoint_resume.h"
 #include "apps/thimble/eval/resume_report.h"
 #include "apps/thimble/eval/texts.h"
+#include "apps/thimble/mode_flag.h"
 #include "arch/checkpoint.h"
 #include "base/random.h"
 #include "base/terminal.h"
@@ -154,11 +155,6 @@ void shorten(std::vector<engine::EvalText>& texts, uint64_t tokens_max) {
   }
 }
 
-model::Mode mode_of(const ResumeFlags& flags) {
-  if (flags.mode == "fast") return model::Mode::kFast;
-  return flags.mode == "exact" ? model::Mode::kExact : model::Mode::kNokvq;
-}
-
 Result<engine::ResumeReport> evaluate(const ResumeFlags& flags, ResumeSubject& subject) {
   const auto checkpoint = THIMBLE_TRY(arch::Checkpoint::open(flags.model));
   const auto tokenizer = THIMBLE_TRY(engine::open_tokenizer(checkpoint));
@@ -179,8 +175,9 @@ Result<engine::ResumeReport> evaluate(const ResumeFlags& flags, ResumeSubject& s
         fmt::format("This model has no tokenizer: its text is random ids, seed {}.", kRandomSeed);
   }
   model::ModelOptions model_options;
-  model_options.mode = mode_of(flags);
+  model_options.mode = mode_of(flags.mode);
   model_options.token_map = token_map;
+  model_options.packing = engine::packing_here(checkpoint);
   const auto model = THIMBLE_TRY(model::Model::create(checkpoint, model_options));
   base::ThreadPool pool(flags.threads);
   engine::ResumeOptions options;
