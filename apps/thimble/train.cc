@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "apps/thimble/commands.h"
 #include "apps/thimble/interrupts.h"
@@ -18,6 +19,8 @@ struct TrainFlags {
   Path export_to;
   uint64_t steps = 0;
   uint32_t threads = 0;
+  bool score = false;
+  bool json = false;
 };
 
 // One line a logged step where standard error is no terminal; a bar where it is.
@@ -44,6 +47,28 @@ class Display {
   base::Progress bar_;
 };
 
+Result<int> run_score(const TrainFlags& flags, const train::TrainOptions& options) {
+  train::TrainRun run;
+  run.folder = flags.out;
+  run.threads = flags.threads;
+  run.on_note = [](const std::string& text) { fmt::print(stderr, "{}\n", text); };
+  const auto scores = THIMBLE_TRY(train::score_held_out(options, run));
+  if (!flags.json)
+    print_out(
+        fmt::format("{:<24}{:>10}{:>12}{:>10}\n", "held-out data", "loss", "perplexity", "right"));
+  for (const train::HeldOutScore& s : scores) {
+    if (flags.json) {
+      const nlohmann::ordered_json line = {
+          {"form", s.form}, {"loss", s.loss}, {"accuracy", s.accuracy}, {"labels", s.labels}};
+      print_out(line.dump() + "\n");
+      continue;
+    }
+    print_out(fmt::format("{:<24}{:>10.4f}{:>12.4f}{:>9.2f}%\n", s.form, s.loss, std::exp(s.loss),
+                          100 * s.accuracy));
+  }
+  return kExitDone;
+}
+
 Result<int> run_train(const TrainFlags& flags) {
   if (!train::can_train()) {
     return base::fail(ErrorCode::kUnsupported,
@@ -51,6 +76,7 @@ Result<int> run_train(const TrainFlags& flags) {
                       "build again");
   }
   const auto options = THIMBLE_TRY(train::load_train_options(flags.config));
+  if (flags.score) return run_score(flags, options);
   const Interrupts interrupts;
   Display display(options, flags.steps > 0 ? flags.steps : options.steps);
   train::TrainRun run;
@@ -89,7 +115,8 @@ Command train_command() {
           "with libtorch.",
       .examples = {{"thimble train recall.json --out runs/recall --export models/recall",
                     "from nothing to a model"},
-                   {"thimble train chat.json --out runs/chat --steps 200", "a leg of 200 steps"}},
+                   {"thimble train chat.json --out runs/chat --steps 200", "a leg of 200 steps"},
+                   {"thimble train chat.json --out runs/chat --score", "what rounding costs"}},
       .describe =
           [flags](Options& options) {
             options.add("CONFIG", flags->config, "the run, as JSON", Need::kRequired);
@@ -98,6 +125,10 @@ Command train_command() {
             options.add("--export", flags->export_to, "directory for the model, at the end");
             options.add("--steps", flags->steps, "stop after so many steps; 0: to the end");
             options.add("--threads", flags->threads, "0: one a CPU; the result is the same");
+            options.flag("--score", flags->score,
+                         "no step: score the held-out data as served, without rounding of caches "
+                         "or weights, and with every entry selected");
+            options.flag("--json", flags->json, "with --score: JSON lines");
           },
       .run = [flags] { return run_train(*flags); }};
 }

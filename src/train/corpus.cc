@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/check.h"
 #include "base/random.h"
@@ -174,38 +175,61 @@ tasks::Sample make_sample(const Source& source, uint64_t index) {
   return tasks::make_needle(needle, seed);
 }
 
-Result<std::vector<TrainingDocument>> make_samples(const Source& source, const CorpusTools& tools) {
-  std::vector<TrainingDocument> out;
-  for (uint32_t i = 0; i < source.count; ++i) {
-    tasks::Sample sample = make_sample(source, i);
-    TrainingDocument document;
-    for (size_t k = 0; k < sample.tokens.size(); ++k) {
-      const int32_t answer = sample.answers[k];
-      document.tokens.push_back(tools.first_id + sample.tokens[k]);
-      document.labels.push_back(answer < 0 ? -1 : tools.first_id + answer);
-      const auto largest =
-          static_cast<uint32_t>(std::max(document.tokens.back(), document.labels.back()));
-      if (largest >= tools.vocab_size) {
-        return base::fail(ErrorCode::kInvalidArgument,
-                          "the task needs token id {}, but vocab_size is {}", largest,
-                          tools.vocab_size);
-      }
+// Ids of the vocabulary for those of the task.
+Result<TrainingDocument> sample_document(const tasks::Sample& sample, uint32_t first_id,
+                                         std::optional<int32_t> bos, uint32_t vocab_size) {
+  TrainingDocument out;
+  if (bos) {
+    out.tokens.push_back(*bos);
+    out.labels.push_back(-1);
+  }
+  const auto first = static_cast<int32_t>(first_id);
+  for (size_t k = 0; k < sample.tokens.size(); ++k) {
+    const int32_t answer = sample.answers[k];
+    out.tokens.push_back(first + sample.tokens[k]);
+    out.labels.push_back(answer < 0 ? -1 : first + answer);
+    const auto largest = static_cast<uint32_t>(std::max(out.tokens.back(), out.labels.back()));
+    if (largest >= vocab_size) {
+      return base::fail(ErrorCode::kInvalidArgument,
+                        "the task needs token id {}, but vocab_size is {}", largest, vocab_size);
     }
-    out.push_back(std::move(document));
   }
   return out;
 }
 
-}  // namespace
+Result<std::vector<TrainingDocument>> make_samples(const Source& source, const CorpusTools& tools) {
+  std::optional<int32_t> bos;
+  if (tools.tokenizer != nullptr) bos = tools.tokenizer->find_added(text::kBosText);
+  std::vector<TrainingDocument> out;
+  for (uint32_t i = 0; i < source.count; ++i) {
+    out.push_back(THIMBLE_TRY(
+        sample_document(make_sample(source, i), source.first_id, bos, tools.vocab_size)));
+  }
+  return out;
+}
+
+bool is_task(SourceKind kind) {
+  return kind == SourceKind::kRecall || kind == SourceKind::kNeedle || kind == SourceKind::kCopy;
+}
 
 Result<std::vector<TrainingDocument>> read_source(const Source& source, const CorpusTools& tools) {
-  const bool task = source.kind == SourceKind::kRecall || source.kind == SourceKind::kNeedle ||
-                    source.kind == SourceKind::kCopy;
-  if (task) return make_samples(source, tools);
-  CHECK(tools.tokenizer != nullptr);
-  std::vector<TrainingDocument> once = THIMBLE_TRY(read_files(source, *tools.tokenizer));
+  if (is_task(source.kind)) return make_samples(source, tools);
+  if (tools.tokenizer == nullptr) {
+    return base::fail(ErrorCode::kInvalidArgument, "{}: text needs a tokenizer",
+                      source.path.string());
+  }
+  return read_files(source, *tools.tokenizer);
+}
+
+}  // namespace
+
+Result<std::vector<TrainingDocument>> read_sources(const std::vector<Source>& sources,
+                                                   const CorpusTools& tools) {
   std::vector<TrainingDocument> out;
-  for (uint32_t i = 0; i < source.repeat; ++i) out.insert(out.end(), once.begin(), once.end());
+  for (const Source& source : sources) {
+    const auto once = THIMBLE_TRY(read_source(source, tools));
+    for (uint32_t i = 0; i < source.repeat; ++i) out.insert(out.end(), once.begin(), once.end());
+  }
   return out;
 }
 

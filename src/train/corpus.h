@@ -3,7 +3,8 @@
 //
 // Text gets BOS before and EOS behind it and every token is a label. Of a chat record only what the
 // assistant said is: the mask comes from rendering the turns one by one, never from searching the
-// text (training spec 16.1). Everything is held in memory, 8 bytes a token.
+// text (training spec 16.1). A task's document gets BOS in front where there is a tokenizer, as a
+// served completion does. Everything is held in memory, 8 bytes a token.
 #pragma once
 
 #include <string>
@@ -35,17 +36,18 @@ struct Source {
   uint32_t count = 1000;
   uint32_t tokens = 128;  // of a needle or to copy
   tasks::RecallOptions recall;
+  uint32_t first_id = 0;  // token id of the task's token 0
   uint64_t seed = 1;
 };
 
-// Ids that a task may use begin at `first_id`; text sources need the tokenizer.
+// Text sources need the tokenizer.
 struct CorpusTools {
   const text::Tokenizer* tokenizer = nullptr;
-  int32_t first_id = 0;
   uint32_t vocab_size = 0;
 };
 
-// Errors name the file and the line.
-Result<std::vector<TrainingDocument>> read_source(const Source& source, const CorpusTools& tools);
+// The documents of all sources. Errors name the file and the line.
+Result<std::vector<TrainingDocument>> read_sources(const std::vector<Source>& sources,
+                                                   const CorpusTools& tools);
 
 }  // namespace thimble::train

@@ -72,6 +72,28 @@ Path resolved(const Path& folder, const std::string& path) {
   return path.empty() || Path(path).is_absolute() ? Path(path) : folder / path;
 }
 
+// What the task generators take for granted.
+Result<void> check_task(const Source& s, const std::string& where) {
+  const tasks::RecallOptions& r = s.recall;
+  const auto wrong = [&](const char* what) {
+    return base::fail(ErrorCode::kInvalidArgument,
+                      "{}: {}; found tokens {}, pairs {}, queries {}, keys {}, values {}", where,
+                      what, s.tokens, r.pairs, r.queries, r.keys, r.values);
+  };
+  if (r.keys == 0 || r.values == 0 || s.tokens == 0) {
+    return wrong("tokens, keys and values are at least 1");
+  }
+  if (s.kind == SourceKind::kRecall && (r.pairs == 0 || r.pairs > r.keys || r.queries > r.pairs)) {
+    return wrong("expected queries <= pairs <= keys, pairs at least 1");
+  }
+  if (s.kind == SourceKind::kNeedle && s.tokens < 5) return wrong("a needle has at least 5 tokens");
+  constexpr uint32_t kMost = 1 << 20;
+  if (s.tokens > kMost || r.keys > kMost || r.values > kMost || s.first_id > kMost) {
+    return wrong("nothing may be above 1048576");
+  }
+  return {};
+}
+
 Result<Source> read_source_options(const json& object, const std::string& where,
                                    const Path& folder) {
   Source s;
@@ -100,8 +122,10 @@ Result<Source> read_source_options(const json& object, const std::string& where,
   keys.take("queries", s.recall.queries);
   keys.take("keys", s.recall.keys);
   keys.take("values", s.recall.values);
+  keys.take("first_id", s.first_id);
   keys.take("seed", s.seed);
   THIMBLE_TRY(keys.finish());
+  THIMBLE_TRY(check_task(s, where));
   return s;
 }
 
@@ -256,13 +280,14 @@ double rate_share(const OptimizerOptions& options, uint64_t step, uint64_t steps
   return options.floor + (1 - options.floor) * 0.5 * (1 + std::cos(std::numbers::pi * phase));
 }
 
-int64_t slots_at(const TrainOptions& options, uint64_t step, int64_t everything) {
+int64_t slots_at(const TrainOptions& options, uint64_t step) {
   const int64_t topk = options.config.index_topk;
+  const int64_t everything = std::max<int64_t>(topk, options.row_tokens);
   const double at = static_cast<double>(step) / static_cast<double>(options.steps);
   if (options.k_schedule == KSchedule::kConstant || at >= options.k_until) return topk;
   if (options.k_schedule == KSchedule::kDense) return everything;
   const double left = 1 - at / options.k_until;
-  return std::max(topk, topk + static_cast<int64_t>(left * static_cast<double>(everything - topk)));
+  return topk + static_cast<int64_t>(left * static_cast<double>(everything - topk));
 }
 
 }  // namespace thimble::train

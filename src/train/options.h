@@ -81,7 +81,7 @@ Result<TrainOptions> load_train_options(const Path& file);
 // Learning rate of step `step` (from 0) as a share of the peak: warm-up, plateau, cosine, plateau.
 double rate_share(const OptimizerOptions& options, uint64_t step, uint64_t steps);
 
-// Attention slots at this step. `everything`: more entries than any row has.
-int64_t slots_at(const TrainOptions& options, uint64_t step, int64_t everything);
+// Attention slots at this step; `row_tokens` of them are every entry.
+int64_t slots_at(const TrainOptions& options, uint64_t step);
 
 }  // namespace thimble::train

@@ -50,25 +50,6 @@ Result<std::vector<int32_t>> make_token_map(const TrainOptions& options, const I
   return map;
 }
 
-Result<std::vector<TrainingDocument>> read_all(const std::vector<Source>& sources,
-                                               const TrainOptions& options, const Inputs& inputs) {
-  std::vector<TrainingDocument> out;
-  CorpusTools tools;
-  tools.tokenizer = inputs.tokenizer ? &*inputs.tokenizer : nullptr;
-  tools.vocab_size = options.config.vocab_size;
-  for (const Source& source : sources) {
-    const bool text = source.kind == SourceKind::kText || source.kind == SourceKind::kJsonl ||
-                      source.kind == SourceKind::kChat;
-    if (text && !inputs.tokenizer) {
-      return base::fail(ErrorCode::kInvalidArgument, "{}: text needs a tokenizer",
-                        source.path.string());
-    }
-    auto documents = THIMBLE_TRY(read_source(source, tools));
-    std::move(documents.begin(), documents.end(), std::back_inserter(out));
-  }
-  return out;
-}
-
 Result<Inputs> read_inputs(const TrainOptions& options) {
   Inputs out;
   if (!options.tokenizer.empty()) {
@@ -78,8 +59,10 @@ Result<Inputs> read_inputs(const TrainOptions& options) {
     out.token_map = THIMBLE_TRY(make_token_map(options, out));
     out.hasher = THIMBLE_TRY(model::EngramHasher::create(options.config, out.token_map));
   }
-  out.documents = THIMBLE_TRY(read_all(options.data, options, out));
-  out.held_out = THIMBLE_TRY(read_all(options.held_out, options, out));
+  const CorpusTools tools{.tokenizer = out.tokenizer ? &*out.tokenizer : nullptr,
+                          .vocab_size = options.config.vocab_size};
+  out.documents = THIMBLE_TRY(read_sources(options.data, tools));
+  out.held_out = THIMBLE_TRY(read_sources(options.held_out, tools));
   if (out.documents.empty()) {
     return base::fail(ErrorCode::kInvalidArgument, "the data sources hold no document");
   }
@@ -171,6 +154,22 @@ class Run {
         rows_(options, inputs.documents),
         held_out_(held_out_pieces(options, inputs.held_out)) {}
 
+  Result<std::vector<HeldOutScore>> score() {
+    internal::compute_alone();
+    THIMBLE_TRY(begin());
+    const std::pair<const char*, internal::EvaluationForm> forms[] = {
+        {"served", {}},
+        {"caches unrounded", {.round_caches = false}},
+        {"nothing rounded", {.stored_weights = false, .round_caches = false}},
+        {"every entry selected", {.topk = options_.row_tokens}}};
+    std::vector<HeldOutScore> out;
+    for (const auto& [name, form] : forms) {
+      const internal::Evaluation e = THIMBLE_TRY(learner_.evaluate(held_out_, form));
+      out.push_back({name, e.cross_entropy, e.accuracy, static_cast<uint64_t>(e.labels)});
+    }
+    return out;
+  }
+
   Result<TrainSummary> go() {
     internal::compute_alone();
     THIMBLE_TRY(begin());
@@ -242,8 +241,10 @@ class Run {
     const uint64_t done = number + 1;
     const bool last = done == options_.steps;
     if (!held_out_.empty() && (done % options_.eval_every == 0 || last)) {
-      held_out_loss_ = THIMBLE_TRY(learner_.evaluate(held_out_));
-      report.figures.emplace_back("held_out", held_out_loss_);
+      const internal::Evaluation score = THIMBLE_TRY(learner_.evaluate(held_out_));
+      held_out_loss_ = score.cross_entropy;
+      report.figures.emplace_back("held_out", score.cross_entropy);
+      report.figures.emplace_back("accuracy", score.accuracy);
     }
     if (run_.on_step) run_.on_step(report);
     if (done % options_.log_every == 0 || last || done == 1 ||
@@ -315,6 +316,14 @@ bool can_train() { return true; }
 Result<TrainSummary> train_model(const TrainOptions& options, const TrainRun& run) {
   const Inputs inputs = THIMBLE_TRY(read_inputs(options));
   return Run(options, run, inputs).go();
+}
+
+Result<std::vector<HeldOutScore>> score_held_out(const TrainOptions& options, const TrainRun& run) {
+  if (options.held_out.empty()) {
+    return base::fail(ErrorCode::kInvalidArgument, "held_out is missing: nothing to score");
+  }
+  const Inputs inputs = THIMBLE_TRY(read_inputs(options));
+  return Run(options, run, inputs).score();
 }
 
 }  // namespace thimble::train

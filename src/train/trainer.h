@@ -45,6 +45,18 @@ struct TrainSummary {
 
 Result<TrainSummary> train_model(const TrainOptions& options, const TrainRun& run);
 
+// The held-out data scored in one numeric form; "served" is the exported model's.
+struct HeldOutScore {
+  std::string form;
+  double loss = 0;      // nats a label
+  double accuracy = 0;  // share of labels that have the largest logit
+  uint64_t labels = 0;
+};
+
+// Scores what the run's folder holds, or where it is empty what the run would begin from, as served
+// and with one thing at a time left out: cache rounding, all rounding, selection.
+Result<std::vector<HeldOutScore>> score_held_out(const TrainOptions& options, const TrainRun& run);
+
 // False where this build has no libtorch.
 bool can_train();
 

@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "apps/thimble/eval/commands.h"
 #include "apps/thimble/mode_flag.h"
@@ -9,6 +11,7 @@
 #include "base/terminal.h"
 #include "engine/forced_run.h"
 #include "engine/model_files.h"
+#include "train/options.h"
 
 namespace thimble::app {
 namespace {
@@ -16,70 +19,128 @@ namespace {
 struct PerplexityFlags {
   Path model;
   Path text;
+  Path run;
   std::string mode = "fast";
   uint64_t context = 512;
   uint32_t threads = 0;
+  bool json = false;
 };
 
 struct Sums {
   double nats = 0;
-  uint64_t tokens = 0;  // predicted
+  uint64_t labels = 0;
+  uint64_t right = 0;  // labels with the largest logit
+
+  void add(std::span<const float> logits, int32_t label) {
+    const auto top =
+        static_cast<size_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+    double sum = 0;
+    for (const float l : logits) sum += std::exp(static_cast<double>(l - logits[top]));
+    const auto wanted = static_cast<size_t>(label);
+    nats += std::log(sum) - static_cast<double>(logits[wanted] - logits[top]);
+    labels += 1;
+    right += top == wanted ? 1 : 0;
+  }
 };
 
-// -log softmax(logits)[label].
-double nats_of(std::span<const float> logits, int32_t label) {
-  float top = logits[0];
-  for (const float l : logits) top = std::max(top, l);
-  double sum = 0;
-  for (const float l : logits) sum += std::exp(static_cast<double>(l - top));
-  return std::log(sum) - static_cast<double>(logits[static_cast<size_t>(label)] - top);
-}
+struct Scored {
+  std::vector<train::TrainingDocument> documents;
+  uint64_t bytes = 0;  // of a text; 0: not one
+};
 
-Result<Sums> score(const model::Model& model, std::span<const int32_t> ids, uint64_t context,
-                   base::ThreadPool& pool) {
-  Sums out;
-  base::Progress bar("scoring", ids.size(), base::Progress::Unit::kCount);
-  const uint64_t vocab = model.config().vocab_size;
-  for (size_t begin = 0; begin + 1 < ids.size(); begin += context) {
-    const auto piece = ids.subspan(begin, std::min<size_t>(context + 1, ids.size() - begin));
-    const auto logits =
-        THIMBLE_TRY(engine::run_forced(model, piece.first(piece.size() - 1), engine::Cuts{}, pool));
-    for (size_t i = 0; i + 1 < piece.size(); ++i) {
-      out.nats += nats_of({logits.data() + i * vocab, vocab}, piece[i + 1]);
-    }
-    out.tokens += piece.size() - 1;
-    bar.add(piece.size() - 1);
+// The text in pieces of `context` predictions, each piece from nothing.
+Result<Scored> read_text(const PerplexityFlags& flags, const text::Tokenizer& tokenizer) {
+  const std::string text = THIMBLE_TRY(base::read_file(flags.text));
+  const auto ids = tokenizer.encode(text, text::AddedTokens::kPlain);
+  if (ids.size() < 2) {
+    return base::fail(ErrorCode::kInvalidArgument, "{} has {} tokens; nothing to predict",
+                      flags.text.string(), ids.size());
+  }
+  Scored out;
+  out.bytes = text.size();
+  for (size_t begin = 0; begin + 1 < ids.size(); begin += flags.context) {
+    const size_t count = std::min<size_t>(flags.context, ids.size() - 1 - begin);
+    const auto* first = ids.data() + begin;
+    out.documents.push_back({{first, first + count}, {first + 1, first + 1 + count}});
   }
   return out;
+}
+
+// The held-out documents of a training run, for this model's tokenizer.
+Result<Scored> read_run(const PerplexityFlags& flags, const arch::Config& config,
+                        const std::optional<text::Tokenizer>& tokenizer) {
+  const auto options = THIMBLE_TRY(train::load_train_options(flags.run));
+  if (options.held_out.empty()) {
+    return base::fail(ErrorCode::kInvalidArgument, "{} has no held_out: nothing to score",
+                      flags.run.string());
+  }
+  const bool text = !options.tokenizer.empty() && tokenizer;
+  Scored out;
+  out.documents =
+      THIMBLE_TRY(train::read_sources(options.held_out, {.tokenizer = text ? &*tokenizer : nullptr,
+                                                         .vocab_size = config.vocab_size}));
+  return out;
+}
+
+Result<Sums> score(const model::Model& model, const std::vector<train::TrainingDocument>& documents,
+                   base::ThreadPool& pool) {
+  Sums out;
+  base::Progress bar("scoring", documents.size(), base::Progress::Unit::kCount);
+  const uint64_t vocab = model.config().vocab_size;
+  for (const train::TrainingDocument& d : documents) {
+    const auto logits = THIMBLE_TRY(engine::run_forced(model, d.tokens, engine::Cuts{}, pool));
+    for (size_t i = 0; i < d.tokens.size(); ++i) {
+      if (d.labels[i] >= 0) out.add({logits.data() + i * vocab, vocab}, d.labels[i]);
+    }
+    bar.add(1);
+  }
+  return out;
+}
+
+void print(const PerplexityFlags& flags, const Scored& scored, const Sums& sums) {
+  const auto count = static_cast<double>(sums.labels);
+  const double mean = sums.nats / count;
+  const double right = static_cast<double>(sums.right) / count;
+  const double bits_a_byte = sums.nats / std::log(2.0) / static_cast<double>(scored.bytes);
+  if (flags.json) {
+    nlohmann::ordered_json line = {{"labels", sums.labels},
+                                   {"perplexity", std::exp(mean)},
+                                   {"loss", mean},
+                                   {"accuracy", right}};
+    if (scored.bytes > 0) line["bits_per_byte"] = bits_a_byte;
+    print_out(line.dump() + "\n");
+    return;
+  }
+  std::string line =
+      fmt::format("{} tokens predicted in {} pieces: perplexity {:.4f}, {:.4f} nats a token",
+                  sums.labels, scored.documents.size(), std::exp(mean), mean);
+  if (scored.bytes > 0) line += fmt::format(", {:.4f} bits a byte", bits_a_byte);
+  print_out(line + fmt::format(", right {:.2f} %\n", 100 * right));
 }
 
 Result<int> run(const PerplexityFlags& flags) {
   const auto checkpoint = THIMBLE_TRY(arch::Checkpoint::open(flags.model));
   const auto tokenizer = THIMBLE_TRY(engine::open_tokenizer(checkpoint));
-  if (!tokenizer) {
+  if (!tokenizer && flags.run.empty()) {
     return base::fail(ErrorCode::kNotFound, "{} has no tokenizer.json: text does not reach it",
                       flags.model.string());
   }
+  const Scored scored =
+      THIMBLE_TRY(flags.run.empty() ? read_text(flags, *tokenizer)
+                                    : read_run(flags, checkpoint.config(), tokenizer));
   const auto map = THIMBLE_TRY(engine::engram_map(checkpoint, tokenizer));
-  const std::string text = THIMBLE_TRY(base::read_file(flags.text));
-  const auto ids = tokenizer->encode(text, text::AddedTokens::kPlain);
-  if (ids.size() < 2) {
-    return base::fail(ErrorCode::kInvalidArgument, "{} has {} tokens; nothing to predict",
-                      flags.text.string(), ids.size());
-  }
   model::ModelOptions options;
   options.mode = mode_of(flags.mode);
   options.token_map = map;
   options.packing = engine::packing_here(checkpoint);
   const auto model = THIMBLE_TRY(model::Model::create(checkpoint, options));
   base::ThreadPool pool(flags.threads);
-  const Sums sums = THIMBLE_TRY(score(*model, ids, flags.context, pool));
-  const double mean = sums.nats / static_cast<double>(sums.tokens);
-  print_out(fmt::format(
-      "{} tokens, {} bytes, context {}: perplexity {:.4f}, {:.4f} nats a token, {:.4f} bits a "
-      "byte\n",
-      sums.tokens, text.size(), flags.context, std::exp(mean), mean,
-      sums.nats / std::log(2.0) / static_cast<double>(text.size())));
+  const Sums sums = THIMBLE_TRY(score(*model, scored.documents, pool));
+  if (sums.labels == 0) {
+    return base::fail(ErrorCode::kInvalidArgument, "{} has nothing to predict",
+                      (flags.run.empty() ? flags.text : flags.run).string());
+  }
+  print(flags, scored, sums);
   return kExitDone;
 }
 
@@ -90,17 +151,23 @@ Command eval_perplexity_command() {
   return {.name = "perplexity",
           .summary = "How well a model predicts a text",
           .details =
-              "Runs the text through the model in pieces of --context tokens, each from nothing, "
-              "and prints the mean surprise of a token. Bits a byte compare models with different "
-              "tokenizers.",
-          .examples = {{"thimble eval perplexity --model DIR --text held-out.txt", ""}},
+              "Prints the mean surprise of a token. --text: a file in pieces of --context tokens, "
+              "each from nothing; bits a byte compare models with different tokenizers. --run: the "
+              "held-out documents of a training run, one by one, and only what the run learns: for "
+              "chat what the assistant says, for a task its answers.",
+          .examples = {{"thimble eval perplexity --model DIR --text held-out.txt", ""},
+                       {"thimble eval perplexity --model DIR --run train.json",
+                        "the exported model against the figure of `train --score`"}},
           .describe =
               [flags](Options& options) {
                 options.add("--model", flags->model, "model directory", Need::kRequired);
-                options.add("--text", flags->text, "UTF-8 file", Need::kRequired);
+                options.add("--text", flags->text, "UTF-8 file");
+                options.add("--run", flags->run, "JSON file of a training run");
+                options.exclusive({"--text", "--run"}, Need::kRequired);
                 options.choice("--mode", flags->mode, {"fast", "exact"}, "numeric mode");
-                options.add("--context", flags->context, "tokens a piece");
+                options.add("--context", flags->context, "tokens a piece of a text");
                 options.add("--threads", flags->threads, "0: one a CPU");
+                options.flag("--json", flags->json, "print JSON");
               },
           .check = [flags] { return check_range("--context", flags->context, 1, 1 << 20); },
           .run = [flags] { return run(*flags); }};

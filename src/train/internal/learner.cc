@@ -15,9 +15,6 @@
 namespace thimble::train::internal {
 namespace {
 
-// More entries than any row has.
-constexpr int64_t kEverything = 1 << 20;
-
 MuonRule muon_rule(const TrainOptions& o) {
   MuonRule rule;
   rule.weight_decay = o.optimizer.weight_decay;
@@ -132,7 +129,7 @@ ForwardOptions Learner::forward_options() const {
   ForwardOptions o;
   o.round_caches = options_.quantise_caches && quantises();
   o.candidates = options_.candidates;
-  o.topk = slots_at(options_, static_cast<uint64_t>(state_.step), kEverything);
+  o.topk = slots_at(options_, static_cast<uint64_t>(state_.step));
   o.products = options_.bf16_products ? Products::kBf16 : Products::kFull;
   o.index = options_.index;
   if (at < options_.all_visible_until) o.index.support = IndexSupport::kAllVisible;
@@ -141,9 +138,15 @@ ForwardOptions Learner::forward_options() const {
   return o;
 }
 
-std::vector<Tensor> Learner::compute_values() {
+EvaluationForm Learner::form_now() const {
+  const ForwardOptions o = forward_options();
+  return {.stored_weights = options_.quantise_weights && quantises(),
+          .round_caches = o.round_caches,
+          .topk = o.topk};
+}
+
+std::vector<Tensor> Learner::compute_values(bool stored) {
   std::vector<Tensor> out(parameters_.size());
-  const bool stored = options_.quantise_weights && quantises();
   pool_.parallel_for(out.size(), [&](uint64_t i, uint32_t) {
     compute_alone();
     out[i] = stored ? stored_value(parameters_[i], state_.masters[i]) : state_.masters[i].detach();
@@ -160,7 +163,7 @@ Result<void> Learner::run_shards(const std::vector<Batch>& pieces, std::vector<S
   }
   scales.labels = 1 / std::max(scales.labels, 1.0);
   scales.tokens = 1 / std::max(scales.tokens, 1.0);
-  const std::vector<Tensor> values = compute_values();
+  const std::vector<Tensor> values = compute_values(options_.quantise_weights && quantises());
   const ForwardOptions options = forward_options();
   return guarded(pool_, shards.size(), [&](uint64_t s) {
     Shard& shard = shards[s];
@@ -302,23 +305,42 @@ Result<StepFigures> Learner::step(const std::vector<Batch>& pieces) {
   return figures;
 }
 
-Result<double> Learner::evaluate(const std::vector<Batch>& pieces) {
-  const std::vector<Tensor> values = compute_values();
+Result<Evaluation> Learner::evaluate(const std::vector<Batch>& pieces) {
+  return evaluate(pieces, form_now());
+}
+
+Result<Evaluation> Learner::evaluate(const std::vector<Batch>& pieces, const EvaluationForm& form) {
+  const std::vector<Tensor> values = compute_values(form.stored_weights);
   const ModelTensors weights = bind_tensors(*tables_.config, *tables_.plan, values);
   ForwardOptions options = forward_options();
+  options.round_caches = form.round_caches;
+  options.topk = form.topk;
   options.index.explore = 0;
   options.index.freeze = true;
-  std::vector<double> losses(pieces.size());
-  std::vector<double> labels(pieces.size());
+  std::vector<Evaluation> parts(pieces.size());
   THIMBLE_TRY(guarded(pool_, pieces.size(), [&](uint64_t p) {
     const at::NoGradGuard no_grad;
     const Layout layout = make_layout(tables_, pieces[p]);
-    losses[p] = graph_.losses(weights, layout, options, LossScales{}).cross_entropy.item<double>();
-    labels[p] = static_cast<double>(std::count_if(layout.labels->begin(), layout.labels->end(),
-                                                  [](int32_t l) { return l >= 0; }));
+    const ForwardResult result = graph_.losses(weights, layout, options, LossScales{});
+    parts[p].cross_entropy = result.cross_entropy.item<double>();
+    std::vector<int64_t> labels;
+    for (const int32_t label : *layout.labels) {
+      if (label >= 0) labels.push_back(label);
+    }
+    const Tensor right = result.logits.argmax(1).eq(at::tensor(labels, at::kLong));
+    parts[p].accuracy = static_cast<double>(right.sum().item<int64_t>());
+    parts[p].labels = static_cast<int64_t>(labels.size());
   }));
-  return std::accumulate(losses.begin(), losses.end(), 0.0) /
-         std::max(std::accumulate(labels.begin(), labels.end(), 0.0), 1.0);
+  Evaluation sum;
+  for (const Evaluation& part : parts) {
+    sum.cross_entropy += part.cross_entropy;
+    sum.accuracy += part.accuracy;
+    sum.labels += part.labels;
+  }
+  const double count = std::max(static_cast<double>(sum.labels), 1.0);
+  sum.cross_entropy /= count;
+  sum.accuracy /= count;
+  return sum;
 }
 
 double Learner::flops_a_token() const {

@@ -32,6 +32,19 @@ struct StepFigures {
   int64_t rows = 0;  // that select, over all index sources
 };
 
+// How a model is computed when it is scored.
+struct EvaluationForm {
+  bool stored_weights = true;  // what the exported file holds; else the float32 masters
+  bool round_caches = true;
+  int64_t topk = 0;  // 0: the configuration's
+};
+
+struct Evaluation {
+  double cross_entropy = 0;  // a label
+  double accuracy = 0;       // share of labels that have the largest logit
+  int64_t labels = 0;
+};
+
 class Learner {
  public:
   // Options, plan and pool must outlive it.
@@ -46,8 +59,9 @@ class Learner {
 
   Result<StepFigures> step(const std::vector<Batch>& pieces);
 
-  // Mean cross entropy of a label, as the model is computed at this step.
-  Result<double> evaluate(const std::vector<Batch>& pieces);
+  // As the model is computed at this step, or in another form.
+  Result<Evaluation> evaluate(const std::vector<Batch>& pieces);
+  Result<Evaluation> evaluate(const std::vector<Batch>& pieces, const EvaluationForm& form);
 
   // Products of forward and backward for one token, experts counted as far as they are active.
   double flops_a_token() const;
@@ -57,7 +71,8 @@ class Learner {
 
   bool quantises() const;
   ForwardOptions forward_options() const;
-  std::vector<Tensor> compute_values();
+  EvaluationForm form_now() const;
+  std::vector<Tensor> compute_values(bool stored);
   Result<void> run_shards(const std::vector<Batch>& pieces, std::vector<Shard>& shards);
   std::vector<Tensor> add_gradients(std::vector<Shard>& shards);
   double clip(std::vector<Tensor>& gradients);
