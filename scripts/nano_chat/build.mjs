@@ -2,6 +2,7 @@
 //
 // Reads the unpacked packages under SOURCES (scripts/nano_chat_data.sh puts them there) and writes
 //   chat.jsonl       conversations: {"messages": [...], "effort": N}; no effort, no thinking
+//   held.jsonl       the last of them, never trained, for the held-out loss
 //   text.jsonl       plain text: {"text": "..."}
 //   tokenizer.txt    both as text, a record a line, with the words of the chat format
 //   eval.jsonl       questions and expected answers (nano_chat_score.mjs)
@@ -31,6 +32,7 @@ export const kDefaults = {
   examples_chars: 400_000,
   prose_chars: 300_000,
 };
+const kHeldConversations = 200;
 const kSources = { wordnet: 'wordnet', factbook: 'factbook', austen: 'austen.rdb' };
 
 function parseOptions(args) {
@@ -133,7 +135,9 @@ function main([sources, out, ...rest]) {
   const summary = summarise(options, data);
   const lines = (records) => records.map((r) => `${JSON.stringify(r)}\n`).join('');
   mkdirSync(out, { recursive: true });
-  writeFileSync(join(out, 'chat.jsonl'), lines(data.chat.records));
+  const trained = Math.max(data.chat.records.length - kHeldConversations, 1);
+  writeFileSync(join(out, 'chat.jsonl'), lines(data.chat.records.slice(0, trained)));
+  writeFileSync(join(out, 'held.jsonl'), lines(data.chat.records.slice(trained)));
   writeFileSync(join(out, 'text.jsonl'), lines(data.text.records));
   writeFileSync(join(out, 'eval.jsonl'), lines(data.evaluation));
   writeFileSync(join(out, 'tokenizer.txt'),
