@@ -6,6 +6,7 @@
 
 #include "arch/cache_layout.h"
 #include "base/check.h"
+#include "base/random.h"
 #include "engine/internal/commit_rows.h"
 
 namespace thimble::engine {
@@ -18,6 +19,34 @@ cache::CacheIdentity identity_of(const model::Model& model) {
   identity.format = model.cache_format();
   identity.numerics_version = model.numerics_version();
   return identity;
+}
+
+constexpr uint8_t kE4m3One = 0x38;
+constexpr uint8_t kE8m0One = 127;
+constexpr uint8_t kAnyCode = 0xFF;    // E2M1: every code is finite
+constexpr uint8_t kSmallE4m3 = 0xBF;  // below two: no NaN
+
+// Random codes under a mask, then scales that are one.
+void fill_row(std::byte* row, const arch::RowBytes& bytes, uint8_t one, uint8_t mask,
+              base::SplitMix64& random) {
+  for (uint64_t i = 0; i < bytes.payload; ++i) {
+    row[i] = static_cast<std::byte>(random.next() & mask);
+  }
+  std::memset(row + bytes.payload, one, bytes.scales);
+}
+
+// Entries [from, to) of one owner; index keys by whole tiles.
+void fill_entries(const kernels::PagedRows& main, const kernels::PagedTiles& index, uint64_t from,
+                  uint64_t to, base::SplitMix64& random) {
+  const auto row = arch::packed_main_row(main.dims);
+  auto tile = arch::packed_index_row(index.dims);
+  tile.payload *= kernels::kTileRows;
+  tile.scales *= kernels::kTileRows;
+  for (uint64_t e = from; e < to; ++e) {
+    fill_row(main.row(e), row, kE4m3One, kAnyCode, random);
+    if (e % kernels::kTileRows != 0) continue;
+    fill_row(index.tile(e / kernels::kTileRows), tile, kE8m0One, kAnyCode, random);
+  }
 }
 
 }  // namespace
@@ -91,6 +120,32 @@ Result<void> ForcedSequence::run(std::span<const int32_t> ids, const ForcedRun& 
     commit_rows(*cached_, chunk.ids, state_.position, written);
     done = end;
   }
+  return {};
+}
+
+Result<void> ForcedSequence::append_random(std::span<const int32_t> ids, uint64_t seed) {
+  CHECK(model_->cache_format() == arch::CacheFormat::kPacked);
+  base::SplitMix64 random(seed);
+  const uint64_t begin = cached_->length();
+  const uint64_t end = begin + ids.size();
+  CHECK(begin % arch::kBlockTokens == 0 && end % arch::kBlockTokens == 0);
+  THIMBLE_TRY(cached_->reserve(end));
+  const kernels::SequenceRows& rows = cached_->rows();
+  for (size_t o = 0; o < rows.main.size(); ++o) {
+    const uint32_t ratio = model_->plan().owners[o].ratio;
+    fill_entries(rows.main[o], rows.index[o], arch::entries_after(begin, ratio),
+                 arch::entries_after(end, ratio), random);
+  }
+  for (const kernels::RingRows& ring : rows.windows) {
+    const auto row = arch::packed_window_row(ring.dims);
+    for (uint64_t p = end - std::min<uint64_t>(end - begin, ring.slots); p < end; ++p) {
+      fill_row(ring.row(p), row, kE8m0One, kSmallE4m3, random);
+    }
+  }
+  cached_->commit(ids, cache::entries_completed(cache_->layout(), begin, end));
+  state_ = model_->sequence_at(cached_->tokens().ids);
+  const uint64_t window = std::min<uint64_t>(end - begin, model_->plan().window);
+  for (model::WindowSpan& span : state_.windows) span = {end - window, end};
   return {};
 }
 

@@ -50,6 +50,11 @@ class ForcedSequence {
   // Appends `ids`. logits: [run.logit_rows, vocab_size].
   Result<void> run(std::span<const int32_t> ids, const ForcedRun& run, std::span<float> logits);
 
+  // For measurements: appends `ids` without running them. Their rows hold random codes under scales
+  // of one, as finite as the model's own. REQUIRES: a packed cache, whole blocks of tokens before
+  // and after.
+  Result<void> append_random(std::span<const int32_t> ids, uint64_t seed);
+
   // Keeps a snapshot of the windows here.
   Result<void> keep_snapshot();
 

@@ -9,7 +9,7 @@ Command bench_command() {
           .examples = {{"thimble bench roofs", "what the machine can do at most"},
                        {"thimble bench kernels", "what our operations reach of it"}},
           .subcommands = {bench_roofs_command(), bench_kernels_command(), bench_layer_command(),
-                          bench_generate_command()}};
+                          bench_context_command(), bench_generate_command()}};
 }
 
 }  // namespace thimble::app

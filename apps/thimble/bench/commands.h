@@ -8,6 +8,7 @@ namespace thimble::app {
 Command bench_roofs_command();
 Command bench_kernels_command();
 Command bench_layer_command();
+Command bench_context_command();
 Command bench_generate_command();
 
 }  // namespace thimble::app

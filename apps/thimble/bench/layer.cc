@@ -1,27 +1,21 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "apps/thimble/bench/commands.h"
+#include "apps/thimble/bench/true_width.h"
 #include "apps/thimble/mode_flag.h"
-#include "arch/random_weights.h"
-#include "base/clock.h"
 #include "base/random.h"
 #include "base/terminal.h"
 #include "engine/engine.h"
 #include "engine/forced_run.h"
-#include "engine/model_files.h"
 #include "kernels/table.h"
 #include "planner/flops.h"
-#include "planner/modes.h"
 
 namespace thimble::app {
 namespace {
 
-constexpr const char* kRoles = "2xS, F2, U, F1, U, R, U";  // every role, its neighbours before it
-constexpr uint32_t kVocab = 2048;
 constexpr uint64_t kPromptRows = 512;
 constexpr uint64_t kDecoded = 24;
 
@@ -32,58 +26,6 @@ struct LayerFlags {
   std::string mode = "fast";
   bool json = false;
 };
-
-// When each layer was done.
-class LayerClock : public model::Trace {
- public:
-  explicit LayerClock(size_t layers) : done_us_(layers + 1) {}
-
-  bool wants(std::string_view quantity) const override {
-    return quantity == "embed" || quantity == "pre_mix.layers";
-  }
-  void floats(std::string_view quantity, uint32_t layer, uint64_t,
-              std::span<const float>) override {
-    done_us_[quantity == "embed" ? 0 : layer + 1] = base::monotonic_us();
-  }
-  void ints(std::string_view, uint32_t, uint64_t, std::span<const int32_t>) override {}
-
-  double layer_us(size_t layer) const {
-    return static_cast<double>(done_us_[layer + 1] - done_us_[layer]);
-  }
-
- private:
-  std::vector<int64_t> done_us_;  // [0]: the embedding
-};
-
-// Layers of the released widths, few experts, a small vocabulary.
-Result<arch::Config> true_width_config(uint32_t experts) {
-  arch::Config config = arch::released_config();
-  config.vocab_size = kVocab;
-  config.n_routed_experts = experts;
-  config.engram = {};
-  config.draft = {};
-  config.vision.reset();
-  config.image_token_id.reset();
-  const auto modes = THIMBLE_TRY(planner::parse_modes(kRoles));
-  return planner::with_modes(config, modes);
-}
-
-// A checkpoint of it in a folder that goes with the command.
-Result<Path> make_model(const Path& folder, uint32_t experts) {
-  const auto config = THIMBLE_TRY(true_width_config(experts));
-  const Path model = folder / "layers";
-  std::error_code error;
-  std::filesystem::create_directories(model, error);
-  if (error) {
-    return base::fail(ErrorCode::kIo, "{}: cannot be made a directory: {}", model.string(),
-                      error.message());
-  }
-  const uint64_t bytes = arch::totals(arch::expected_tensors(config)).bytes;
-  base::Progress progress("layers of true width", bytes, base::Progress::Unit::kBytes);
-  THIMBLE_TRY(arch::write_random_checkpoint(config, model, 1,
-                                            [&](uint64_t written) { progress.add(written); }));
-  return model;
-}
 
 struct LayerTimes {
   std::vector<double> prefill_us;  // [layers] a token
@@ -139,20 +81,11 @@ void print_times(const model::Model& model, const LayerTimes& times, bool json) 
 }
 
 Result<int> run_layer(const LayerFlags& flags) {
-  const base::TempDir folder;
-  const Path path =
-      flags.model.empty() ? THIMBLE_TRY(make_model(folder.path(), flags.experts)) : flags.model;
-  const auto checkpoint = THIMBLE_TRY(arch::Checkpoint::open(path));
-  const auto tokenizer = THIMBLE_TRY(engine::open_tokenizer(checkpoint));
-  const auto token_map = THIMBLE_TRY(engine::engram_map(checkpoint, tokenizer));
-  model::ModelOptions options;
-  options.mode = mode_of(flags.mode);
-  options.token_map = token_map;
-  options.packing = engine::packing_here(checkpoint);
-  const auto model = THIMBLE_TRY(model::Model::create(checkpoint, options));
+  const auto bench = THIMBLE_TRY(BenchModel::make(flags.model, flags.experts, mode_of(flags.mode)));
+  const model::Model& model = bench->model();
   base::ThreadPool pool(flags.threads);
-  const auto times = THIMBLE_TRY(time_layers(*model, pool));
-  print_times(*model, times, flags.json);
+  const auto times = THIMBLE_TRY(time_layers(model, pool));
+  print_times(model, times, flags.json);
   return kExitDone;
 }
 

@@ -1,0 +1,51 @@
+// Layers at the released model's widths without its weights: a checkpoint of random ones, one layer
+// of each role, and a clock for the layers of a pass.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "arch/checkpoint.h"
+#include "arch/config.h"
+#include "base/file.h"
+#include "model/forward.h"
+
+namespace thimble::app {
+
+// A model over a checkpoint that is made in a folder of its own, with `experts` routed experts a
+// layer and a small vocabulary, or that lies in `path`. The folder goes with the object.
+class BenchModel {
+ public:
+  static Result<std::unique_ptr<BenchModel>> make(const Path& path, uint32_t experts,
+                                                  model::Mode mode);
+
+  const model::Model& model() const { return *model_; }
+
+ private:
+  base::TempDir folder_;
+  std::optional<arch::Checkpoint> checkpoint_;
+  std::unique_ptr<model::Model> model_;
+};
+
+// When each layer of the last pass was done. Give it to the pass as its trace.
+class LayerClock : public model::Trace {
+ public:
+  explicit LayerClock(size_t layers) : done_us_(layers + 1) {}
+
+  bool wants(std::string_view quantity) const override;
+  void floats(std::string_view quantity, uint32_t layer, uint64_t row,
+              std::span<const float> values) override;
+  void ints(std::string_view, uint32_t, uint64_t, std::span<const int32_t>) override {}
+
+  double layer_us(size_t layer) const {
+    return static_cast<double>(done_us_[layer + 1] - done_us_[layer]);
+  }
+
+ private:
+  std::vector<int64_t> done_us_;  // [0]: the embedding
+};
+
+}  // namespace thimble::app
