@@ -15,7 +15,8 @@ usage() {
 # What building and serving need.
 build_packages='g++ make cmake ninja-build pkg-config ccache
   libfmt-dev libspdlog-dev libexpected-dev nlohmann-json3-dev libsimdjson-dev libcli11-dev
-  libicu-dev libpcre2-dev libedit-dev libboost-dev libxxhash-dev'
+  libicu-dev libpcre2-dev libedit-dev libboost-dev libxxhash-dev
+  prometheus-cpp-dev'
 
 # What only tests need, beside Node.js, npm and a browser, which are looked for on PATH first.
 test_packages='libgtest-dev libgmock-dev clang-format-14 ca-certificates'

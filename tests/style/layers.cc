@@ -71,6 +71,7 @@ constexpr std::array kFences = {
     Fence{"spdlog/", "src/base/"},
     Fence{"simdjson.h", "src/"},
     Fence{"xxhash.h", "src/"},
+    Fence{"prometheus/", "src/server/"},
 };
 
 }  // namespace
