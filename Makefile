@@ -2,13 +2,10 @@
 #
 # CMake builds; this file only strings the steps together, so that one word does each job.
 
-MODEL ?= models/nano
+MODEL ?= models/nano-chat
 PORT  ?= 8080
 JOBS  := $(shell nproc 2>/dev/null || echo 2)
 BIN   := build/release/bin/thimble
-
-# MODEL as make would name it: completion in a shell adds the slash.
-MODEL_NAME = $(patsubst ./%,%,$(patsubst %/,%,$(MODEL)))
 
 .DELETE_ON_ERROR:
 .PHONY: help deps deps-test deps-dev deps-train build serve test check format tidy clean
@@ -33,8 +30,7 @@ deps-train: ## add what only `thimble train` needs: libtorch; then build again
 build: deps ## build the release binary, build/release/bin/thimble
 	@$(MAKE) --no-print-directory $(BIN)
 
-serve: build ## serve MODEL (default: a random nano model) on PORT (default: 8080)
-	@$(if $(filter models/nano,$(MODEL_NAME)),$(MAKE) --no-print-directory models/nano/config.json)
+serve: build ## serve MODEL (default: models/nano-chat) on PORT (default: 8080)
 	@exec $(BIN) serve --model $(MODEL) --port $(PORT)
 
 # One configuration, fixed seeds; the last lines are ctest's own.
@@ -68,11 +64,3 @@ build/%/build.ninja: CMakePresets.json
 .PHONY: $(BIN)
 $(BIN): build/release/build.ninja
 	@cmake --build --preset release --target thimble --parallel $(JOBS)
-
-# The default model, made once. It arrives whole or not at all.
-models/nano/config.json:
-	@echo 'No trained model ships yet: making a small random one in models/nano.'
-	@echo 'It shows that everything runs; ITS WORDS ARE NOISE.'
-	@rm -rf models/nano models/nano.partial && mkdir -p models
-	@$(BIN) init --preset nano --out models/nano.partial
-	@mv models/nano.partial models/nano

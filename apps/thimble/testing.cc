@@ -31,7 +31,7 @@ int run_thimble(std::vector<std::string> words) {
   for (std::string& word : words) argv.push_back(word.data());
   return run_command_line(static_cast<int>(argv.size()), argv.data(),
                           {inspect_command(), init_command(), generate_command(), chat_command(),
-                           serve_command(), eval_command()});
+                           serve_command(), eval_command(), train_command()});
 }
 
 int status_of(int wait_status) {

@@ -127,7 +127,7 @@ Command train_command() {
             options.add("--threads", flags->threads, "0: one a CPU; the result is the same");
             options.flag("--score", flags->score,
                          "no step: score the held-out data as served, without rounding of caches "
-                         "or weights, and with every entry selected");
+                         "or weights, with every entry selected, and with a bounded replay");
             options.flag("--json", flags->json, "with --score: JSON lines");
           },
       .run = [flags] { return run_train(*flags); }};

@@ -131,12 +131,16 @@ class RowStream {
 };
 
 std::vector<Batch> held_out_pieces(const TrainOptions& options,
-                                   const std::vector<TrainingDocument>& documents) {
+                                   const std::vector<TrainingDocument>& documents,
+                                   DecoderReplay replay) {
+  BatchOptions batch;
+  batch.window = options.config.sliding_window;
+  batch.replay = replay;
   std::vector<Batch> out;
   const Packing packing = pack_rows(lengths_of(documents), {.row_tokens = options.row_tokens});
   for (size_t i = 0; i < packing.rows.size(); i += options.rows_per_piece) {
     const size_t count = std::min<size_t>(options.rows_per_piece, packing.rows.size() - i);
-    out.push_back(make_batch({packing.rows.data() + i, count}, documents, {}));
+    out.push_back(make_batch({packing.rows.data() + i, count}, documents, batch));
   }
   return out;
 }
@@ -152,7 +156,7 @@ class Run {
         learner_(options, {&options.config, &plan_, inputs.hasher ? &*inputs.hasher : nullptr},
                  pool_),
         rows_(options, inputs.documents),
-        held_out_(held_out_pieces(options, inputs.held_out)) {}
+        held_out_(held_out_pieces(options, inputs.held_out, DecoderReplay::kNone)) {}
 
   Result<std::vector<HeldOutScore>> score() {
     internal::compute_alone();
@@ -167,6 +171,10 @@ class Run {
       const internal::Evaluation e = THIMBLE_TRY(learner_.evaluate(held_out_, form));
       out.push_back({name, e.cross_entropy, e.accuracy, static_cast<uint64_t>(e.labels)});
     }
+    const auto replayed = held_out_pieces(options_, inputs_.held_out, DecoderReplay::kTurns);
+    const internal::Evaluation e = THIMBLE_TRY(learner_.evaluate(replayed, {}));
+    out.push_back(
+        {"decoder half replayed", e.cross_entropy, e.accuracy, static_cast<uint64_t>(e.labels)});
     return out;
   }
 

@@ -53,8 +53,9 @@ struct HeldOutScore {
   uint64_t labels = 0;
 };
 
-// Scores what the run's folder holds, or where it is empty what the run would begin from, as served
-// and with one thing at a time left out: cache rounding, all rounding, selection.
+// Scores what the run's folder holds, or where it is empty what the run would begin from: as
+// served; with one thing at a time left out (cache rounding, all rounding, selection); and with the
+// decoder half begun anew a window before each run of labels, as a bounded replay does.
 Result<std::vector<HeldOutScore>> score_held_out(const TrainOptions& options, const TrainRun& run);
 
 // False where this build has no libtorch.

@@ -164,7 +164,7 @@ Command eval_perplexity_command() {
                 options.add("--text", flags->text, "UTF-8 file");
                 options.add("--run", flags->run, "JSON file of a training run");
                 options.exclusive({"--text", "--run"}, Need::kRequired);
-                options.choice("--mode", flags->mode, {"fast", "exact"}, "numeric mode");
+                options.choice("--mode", flags->mode, {"fast", "exact", "nokvq"}, "numeric mode");
                 options.add("--context", flags->context, "tokens a piece of a text");
                 options.add("--threads", flags->threads, "0: one a CPU");
                 options.flag("--json", flags->json, "print JSON");
