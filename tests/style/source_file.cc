@@ -46,7 +46,7 @@ void add_include(const std::string& line, const std::string& code_line, size_t n
 }
 
 bool is_skipped_folder(const std::string& name) {
-  constexpr std::array kSkipped = {".git", "build", "models", "node_modules", "corpus", "vendor"};
+  constexpr std::array kSkipped = {".git", "build", "node_modules", "corpus", "vendor"};
   return std::find(kSkipped.begin(), kSkipped.end(), name) != kSkipped.end();
 }
 
@@ -58,6 +58,8 @@ bool is_text(const fs::path& path) {
   if (name == "package-lock.json") return false;
   const bool is_data = path.generic_string().find("/golden/") != std::string::npos;
   if (is_data && !is_cpp(name) && name != "CMakeLists.txt") return false;
+  const bool is_model = path.generic_string().find("/models/") != std::string::npos;
+  if (is_model && path.extension() != ".md") return false;
   return std::find(kExtensions.begin(), kExtensions.end(), path.extension().string()) !=
              kExtensions.end() ||
          std::find(kNames.begin(), kNames.end(), name) != kNames.end();

@@ -41,8 +41,8 @@ struct SourceFile {
 // A file from its text; what the self-tests feed to the checks.
 SourceFile make_source_file(std::string path, std::string_view text);
 
-// Every text file under `root` that somebody wrote: no build output, models, golden data, packages
-// or lockfiles. Sorted by path.
+// Every text file under `root` that somebody wrote: no build output, golden data, packages or
+// lockfiles; of models their cards. Sorted by path.
 std::vector<SourceFile> read_tree(const std::string& root);
 
 // C++ text with comments and the inside of literals replaced by spaces; line breaks stay.
