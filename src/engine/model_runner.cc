@@ -248,9 +248,14 @@ CacheUse ModelRunner::cache_use() const {
   const cache::CacheCounters now = cache_->counters();
   return {.blocks_total = now.blocks_total,
           .blocks_used = now.blocks_total - now.blocks_free,
+          .blocks_live = now.blocks_live,
+          .blocks_indexed = now.blocks_indexed,
+          .blocks_evicted = now.blocks_evicted,
           .block_bytes = now.block_bytes,
           .snapshots = now.snapshot_count,
+          .snapshots_used = now.snapshots_used,
           .snapshot_bytes = now.snapshot_bytes,
+          .snapshot_bytes_max = now.snapshot_bytes_max,
           .ring_bytes = now.ring_bytes};
 }
 

@@ -108,13 +108,18 @@ class GenerationSink {
   virtual void on_end(const GenerationEnd& end) = 0;
 };
 
-// What the cache holds, as of the last end of a request.
+// What the cache holds, as of the last step.
 struct CacheUse {
   uint64_t blocks_total = 0;
-  uint64_t blocks_used = 0;  // of them: live, or kept for later requests
+  uint64_t blocks_used = 0;     // of them: live, or kept for later requests
+  uint64_t blocks_live = 0;     // of the used: held by requests that run
+  uint64_t blocks_indexed = 0;  // of the used: in the prefix index
+  uint64_t blocks_evicted = 0;  // since the start
   uint64_t block_bytes = 0;
   uint64_t snapshots = 0;
+  uint64_t snapshots_used = 0;  // since the start
   uint64_t snapshot_bytes = 0;
+  uint64_t snapshot_bytes_max = 0;
   uint64_t ring_bytes = 0;  // window rings of one sequence
 };
 

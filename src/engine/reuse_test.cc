@@ -311,6 +311,32 @@ TEST(ReuseCounters, CountHitsAndWhatTheCacheHolds) {
   EXPECT_GT(now.cache.snapshots, 0u);
 }
 
+// What the cache holds is told while requests run, not only at their ends.
+TEST(ReuseCounters, AreOfTheLastStep) {
+  class Watcher : public Collector {
+   public:
+    Next on_token(const GeneratedToken& token) override {
+      seen.push_back(engine->counters().cache);
+      return Collector::on_token(token);
+    }
+    Engine* engine = nullptr;
+    std::vector<CacheUse> seen;
+  };
+  const auto engine = open_engine(options_for(nano_model()));
+  const auto sink = std::make_shared<Watcher>();
+  sink->engine = engine.get();
+  ASSERT_TRUE(engine->submit(request_of(200, 3), sink).has_value());
+  sink->wait();
+  ASSERT_EQ(sink->seen.size(), 3u);
+  EXPECT_EQ(sink->seen[2].blocks_live, 2u) << "200 tokens and three more";
+  EXPECT_GE(sink->seen[2].blocks_used, 2u) << "a snapshot may hold some";
+  const CacheUse after = engine->counters().cache;
+  EXPECT_EQ(after.blocks_live, 0u);
+  EXPECT_GT(after.blocks_indexed, 0u) << "kept for later requests";
+  EXPECT_GE(after.blocks_used, after.blocks_indexed);
+  EXPECT_GT(after.snapshot_bytes_max, after.snapshot_bytes);
+}
+
 TEST(ReplayCostsOfAnEngine, AreTimedWhenAskedFor) {
   EngineOptions options = options_for(nano_model());
   EXPECT_FALSE(open_engine(options)->plan().replay.layer_token_us.has_value());

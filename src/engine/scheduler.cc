@@ -130,6 +130,7 @@ void Scheduler::wait_for_work() {
   do {
     lock.unlock();
     runner_.idle();
+    publish_counts();  // time alone may have freed memory
     lock.lock();
   } while (!wake_.wait_for(lock, kIdleInterval, anything));
 }
@@ -164,7 +165,6 @@ void Scheduler::end_members() {
   auto ended = batch_.take_ended();
   publish_counts();
   if (ended.empty()) return;
-  const CacheUse use = runner_.cache_use();
   {
     const std::lock_guard lock(mutex_);
     for (const auto& sequence : ended) {
@@ -175,7 +175,6 @@ void Scheduler::end_members() {
       counters_.cached_tokens += end.cached_tokens;
       counters_.replayed_tokens += end.replayed_tokens;
     }
-    counters_.cache = use;
   }
   for (auto& sequence : ended) {
     sequence->notify();
@@ -185,6 +184,7 @@ void Scheduler::end_members() {
 
 void Scheduler::publish_counts() {
   const Batch::Totals& totals = batch_.totals();
+  const CacheUse use = runner_.cache_use();
   const std::lock_guard lock(mutex_);
   counters_.running = batch_.running();
   counters_.steps = totals.steps;
@@ -192,6 +192,7 @@ void Scheduler::publish_counts() {
   counters_.generated_tokens = totals.generated;
   counters_.step_rows_decode = totals.decode_rows;
   counters_.pauses = totals.pauses;
+  counters_.cache = use;
 }
 
 void Scheduler::end_dropped() {

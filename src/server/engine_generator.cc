@@ -19,9 +19,16 @@ class EngineGenerator : public Generator {
 
   Load load() const override {
     const engine::Engine::Counters counters = engine_.counters();
-    return {counters.running,       counters.waiting,         counters.cache_hits,
-            counters.cached_tokens, counters.replayed_tokens, counters.cache,
-            counters.steps,         counters.prompt_tokens,   counters.generated_tokens};
+    return {.running = counters.running,
+            .waiting = counters.waiting,
+            .finished = counters.finished,
+            .cache_hits = counters.cache_hits,
+            .cached_tokens = counters.cached_tokens,
+            .replayed_tokens = counters.replayed_tokens,
+            .cache = counters.cache,
+            .steps = counters.steps,
+            .prompt_rows = counters.prompt_tokens,
+            .sampled_tokens = counters.generated_tokens};
   }
 
  private:

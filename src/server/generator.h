@@ -49,6 +49,7 @@ class Generator {
   struct Load {
     uint64_t running = 0;
     uint64_t waiting = 0;
+    uint64_t finished = 0;
     // Of finished requests.
     uint64_t cache_hits = 0;
     uint64_t cached_tokens = 0;

@@ -170,20 +170,30 @@ std::string RequestMetrics::text(const ModelInfo& model, const Generator::Load& 
 
 std::string cache_json(const Generator::Load& load) {
   const engine::CacheUse& use = load.cache;
-  return to_text({{"blocks",
-                   {{"total", use.blocks_total},
-                    {"used", use.blocks_used},
-                    {"free", use.blocks_total - use.blocks_used},
-                    {"tokens", kBlockTokens},
-                    {"bytes", use.block_bytes}}},
-                  {"bytes_per_token", static_cast<double>(use.block_bytes) / kBlockTokens},
-                  {"pool_bytes", use.blocks_total * use.block_bytes},
-                  {"snapshots", {{"count", use.snapshots}, {"bytes", use.snapshot_bytes}}},
-                  {"window_bytes_per_sequence", use.ring_bytes},
-                  {"requests", {{"running", load.running}, {"waiting", load.waiting}}},
-                  {"hits", load.cache_hits},
-                  {"cached_tokens", load.cached_tokens},
-                  {"replayed_tokens", load.replayed_tokens}});
+  return to_text(
+      {{"blocks",
+        {{"total", use.blocks_total},
+         {"used", use.blocks_used},
+         {"live", use.blocks_live},
+         {"kept", use.blocks_used - use.blocks_live},
+         {"free", use.blocks_total - use.blocks_used},
+         {"indexed", use.blocks_indexed},
+         {"evicted", use.blocks_evicted},
+         {"tokens", kBlockTokens},
+         {"bytes", use.block_bytes}}},
+       {"bytes_per_token", static_cast<double>(use.block_bytes) / kBlockTokens},
+       {"pool_bytes", use.blocks_total * use.block_bytes},
+       {"snapshots",
+        {{"count", use.snapshots},
+         {"used", use.snapshots_used},
+         {"bytes", use.snapshot_bytes},
+         {"bytes_max", use.snapshot_bytes_max}}},
+       {"window_bytes_per_sequence", use.ring_bytes},
+       {"requests",
+        {{"running", load.running}, {"waiting", load.waiting}, {"finished", load.finished}}},
+       {"hits", load.cache_hits},
+       {"cached_tokens", load.cached_tokens},
+       {"replayed_tokens", load.replayed_tokens}});
 }
 
 }  // namespace thimble::server

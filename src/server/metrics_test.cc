@@ -105,10 +105,12 @@ TEST_F(MetricsTest, EveryLineIsOfTheFormat) {
 }
 
 TEST_F(MetricsTest, LedgerAddsUp) {
-  load_.cache = {.blocks_total = 10, .blocks_used = 4, .block_bytes = 128 * 890};
+  load_.cache = {.blocks_total = 10, .blocks_used = 4, .blocks_live = 3, .block_bytes = 128 * 890};
   load_.replayed_tokens = 5;
   const auto json = nlohmann::json::parse(cache_json(load_));
   EXPECT_EQ(json["blocks"]["free"], 6);
+  EXPECT_EQ(json["blocks"]["live"], 3);
+  EXPECT_EQ(json["blocks"]["kept"], 1);
   EXPECT_EQ(json["bytes_per_token"], 890.0);
   EXPECT_EQ(json["pool_bytes"], 10 * 128 * 890);
   EXPECT_EQ(json["replayed_tokens"], 5);
