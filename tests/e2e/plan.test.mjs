@@ -1,42 +1,18 @@
 // Aim: the planner's page shows the command's figures, its sliders change them, and its pictures
 // are drawn in both themes. Method: Chromium drives the page of the real binary.
 import assert from 'node:assert/strict';
-import { after, afterEach, before, beforeEach, test } from 'node:test';
-import { chromium } from 'playwright-core';
-import { Server } from './thimble.mjs';
+import { beforeEach, test } from 'node:test';
+import { setUp, stand } from './browser.mjs';
 
-let server;
-let browser;
 let page;
-let complaints;
+let server;
+const { complaints } = stand;
 
-before(async () => {
-  server = await Server.start();
-  browser = await chromium.launch({
-    executablePath: process.env.CHROMIUM,
-    args: ['--no-sandbox', '--disable-gpu', '--no-first-run', '--disable-background-networking',
-      '--disable-component-update', '--disable-sync'],
-  });
+setUp(async (shown) => {
+  await shown.goto(`${stand.server.url}/plan`);
+  await shown.locator('#figures dl').first().waitFor();
 });
-after(async () => {
-  await browser?.close();
-  assert.equal(await server?.stop(), 0);
-});
-
-beforeEach(async () => {
-  page = await browser.newPage();
-  complaints = [];
-  page.on('console', (message) => {
-    if (['error', 'warning'].includes(message.type())) complaints.push(message.text());
-  });
-  page.on('pageerror', (error) => complaints.push(String(error)));
-  await page.goto(`${server.url}/plan`);
-  await page.locator('#figures dl').first().waitFor();
-});
-afterEach(async () => {
-  await page.close();
-  assert.deepEqual(complaints, [], 'the console is clean');
-});
+beforeEach(() => ({ page, server } = stand));
 
 const fact = (name) => page.locator('dt', { hasText: name }).first().locator('+ dd');
 
@@ -61,7 +37,7 @@ test('sliders change the plan, the address keeps it', async () => {
   await page.locator('dt', { hasText: 'By entries alone' }).locator('+ dd', { hasText: /^1$/ })
     .waitFor();
   // Somebody else opens the address.
-  const other = await browser.newPage();
+  const other = await page.context().newPage();
   await other.goto(page.url());
   await other.locator('dt', { hasText: 'Contexts of 1,048,576 tokens' }).waitFor();
   await other.close();
@@ -103,7 +79,7 @@ test('models and machines', async () => {
 test('pictures are drawn in both themes and fit a phone', async () => {
   for (const colorScheme of ['light', 'dark']) {
     const viewport = { width: 400, height: 800 };
-    const context = await browser.newContext({ colorScheme, viewport });
+    const context = await stand.browser.newContext({ colorScheme, viewport });
     const phone = await context.newPage();
     await phone.goto(`${server.url}/plan`);
     await phone.waitForFunction(() => document.querySelectorAll('#charts img').length === 5
