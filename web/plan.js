@@ -2,8 +2,9 @@
 //
 // All arithmetic is the server's (GET /v1/plan); the page only asks, and keeps the wishes in the
 // address so that a plan can be sent to somebody.
+import { $, element } from './base/dom.js';
+import { bytesText, countText } from './base/format.js';
 
-const $ = (id) => document.getElementById(id);
 const kSteps = 200;   // of a slider, whose positions are powers between low and high
 const kWaitMs = 120;  // after the last movement
 const kTitles = {
@@ -19,13 +20,6 @@ const wishes = new URLSearchParams(location.hash.slice(1));
 let fields = [];
 let asked = 0;  // requests so far: only the last one's answer is shown
 
-function element(name, className, text) {
-  const made = document.createElement(name);
-  if (className) made.className = className;
-  if (text !== undefined) made.textContent = text;
-  return made;
-}
-
 function headers() {
   try {
     const { apiKey } = JSON.parse(localStorage.getItem('thimble.settings') ?? '{}');
@@ -34,18 +28,6 @@ function headers() {
     return {};
   }
 }
-
-const kUnits = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB'];
-
-function bytesText(bytes) {
-  let unit = 0;
-  let value = bytes;
-  for (; value >= 1024 && unit + 1 < kUnits.length; ++unit) value /= 1024;
-  return `${value.toLocaleString('en', { maximumSignificantDigits: 4 })} ${kUnits[unit]}`;
-}
-
-const countText = (value, digits = 6) =>
-  value.toLocaleString('en', { maximumSignificantDigits: digits });
 
 // A slider's value as the server takes it, and as a person reads it.
 function valueAt(field, position) {
@@ -328,8 +310,4 @@ $('reset').addEventListener('click', () => {
   refresh();
 });
 $('wishes').addEventListener('submit', (event) => event.preventDefault());
-try {
-  const { theme } = JSON.parse(localStorage.getItem('thimble.settings') ?? '{}');
-  if (theme) document.documentElement.dataset.theme = theme;
-} catch { /* the system's theme, then */ }
 refresh();

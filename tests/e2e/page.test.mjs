@@ -1,60 +1,35 @@
-// Aim: the chat page works in a real browser, streams, and shows the model's text as text. Method:
-// Chromium drives the page of the real binary; where exact text matters, the answer is replaced on
-// its way to the page.
+// Aim: the chat page works in a real browser, streams from a real model, shows the model's text as
+// text, and sends what was chosen. Method: Chromium drives the page of the real binary; where exact
+// text matters, a stage plays the answer on its way to the page.
 import assert from 'node:assert/strict';
-import { after, before, beforeEach, afterEach, test } from 'node:test';
-import { chromium } from 'playwright-core';
-import { Server } from './thimble.mjs';
+import { after, beforeEach, test } from 'node:test';
+import { chat, openStage, setUp, stand } from './browser.mjs';
 
-let server;
-let browser;
 let page;
-let complaints;
+let stage;
+let say;
+let finished;
 
-before(async () => {
-  server = await Server.start();
-  browser = await chromium.launch({
-    executablePath: process.env.CHROMIUM,
-    args: ['--no-sandbox', '--disable-gpu', '--no-first-run', '--disable-background-networking',
-      '--disable-component-update', '--disable-sync'],
-  });
+setUp(async (shown) => {
+  await openStage(shown);
 });
-after(async () => {
-  await browser?.close();
-  assert.equal(await server?.stop(), 0);
+after(() => stand.stage.stop());
+beforeEach(() => {
+  ({ page, stage } = stand);
+  ({ say, finished } = chat(page));
 });
 
-beforeEach(async () => {
-  page = await browser.newPage();
-  complaints = [];
-  page.on('console', (message) => {
-    if (['error', 'warning'].includes(message.type())) complaints.push(message.text());
-  });
-  page.on('pageerror', (error) => complaints.push(String(error)));
-  await page.goto(server.url);
-  await page.getByText('nano', { exact: true }).waitFor();
-});
-afterEach(async () => {
-  await page.close();
-  assert.deepEqual(complaints, [], 'the console is clean');
+const answerWith = (content, reasoning = '') => stage.play((play) => {
+  if (reasoning) play.think(reasoning);
+  play.say(content);
+  play.finish();
 });
 
-// The page gets this answer instead of the model's.
-async function answerWith(content, reasoning = '') {
-  const chunk = (delta, reason = null) =>
-    `data: ${JSON.stringify({ choices: [{ index: 0, delta, finish_reason: reason }] })}\n\n`;
-  const body = (reasoning ? chunk({ reasoning_content: reasoning }) : '') + chunk({ content })
-    + chunk({}, 'stop') + 'data: [DONE]\n\n';
-  await page.route('**/v1/chat/completions', (route) =>
-    route.fulfill({ contentType: 'text/event-stream', body }));
+async function setEffort(value) {
+  await page.getByRole('button', { name: /^Reasoning/ }).click();
+  await page.getByLabel('Reasoning effort').fill(String(value));
+  await page.keyboard.press('Escape');
 }
-
-async function say(text) {
-  await page.getByLabel('Your message').fill(text);
-  await page.keyboard.press('Enter');
-}
-
-const finished = () => page.locator('.turn.assistant .facts').last().waitFor();
 
 test('says that a random model speaks noise', async () => {
   await page.getByText('its words are noise').waitFor();
@@ -63,14 +38,28 @@ test('says that a random model speaks noise', async () => {
 test('streams an answer with its measures', async () => {
   await page.getByRole('button', { name: 'Settings' }).click();
   await page.getByLabel('Longest answer').fill('80');
-  await page.getByLabel('Reasoning').selectOption('none');
   await page.getByRole('button', { name: 'Done' }).click();
+  await setEffort(0);
   await say('Hello there');
-  await page.getByText('Hello there').waitFor();
+  await page.locator('.turn.user').getByText('Hello there').waitFor();
   await finished();
   const facts = await page.locator('.facts').textContent();
-  assert.match(facts, /^\d+ tokens · [\d.]+ tokens\/s · first token [\d.]+ s/);
+  assert.match(facts, /^\d+ tokens? · [\d.,]+ tokens\/s · first token [\d.]+ s · \d+ prompt token/);
   assert.notEqual(await page.locator('.answer').textContent(), '');
+  assert.equal(stage.asked.at(-1).reasoning_effort, 'none');
+  assert.match(await page.locator('#context-text').textContent(), /^\d+ of [\d,]+ tokens$/);
+});
+
+test('a second answer says what the cache spared it', async () => {
+  await page.getByRole('button', { name: 'Settings' }).click();
+  await page.getByLabel('Longest answer').fill('3');
+  await page.getByRole('button', { name: 'Done' }).click();
+  await say(`Something long: ${'word '.repeat(60)}`);
+  await finished();
+  await say('And more');
+  await finished();
+  assert.match(await page.locator('.facts').last().textContent(),
+    /[\d,]+ of [\d,]+ prompt tokens cached/);
 });
 
 // Stopped from within the page, as soon as there is some text: on a slow machine the answer would
@@ -88,98 +77,114 @@ test('text arrives before the answer is complete, and can be stopped', async () 
   await say('Talk for long');
   await finished();
   assert.match(await page.locator('.turn.assistant .facts').textContent(), /stopped/);
-  assert.ok(await server.becomesIdle(), 'the server stopped too');
+  assert.ok(await stand.server.becomesIdle(), 'the server stopped too');
 });
 
 test('the model cannot put markup into the page', async () => {
   const hostile = '<img src=x onerror="document.title=1"> <b>bold</b>\n\n[x](javascript:alert(1)) '
-    + '<script>document.title = "hit"</script>\n\n```html\n<i>code</i>\n```';
+    + '[y](data:text/html,1) <script>document.title = "hit"</script>\n\n```html\n<i>code</i>\n```'
+    + '\n\n| <u>a</u> | b |\n|---|---|\n| <img src=x> | **<b>c</b>** |\n\n- <svg onload=alert(1)>';
   await answerWith(hostile, '<u>thought</u>');
-  await say('x');
+  await say('<img src=x onerror="document.title=2"><b>question</b>');
   await finished();
-  for (const name of ['img', 'b', 'script', 'i', 'u', 'a']) {
-    const made = page.locator(`.answer ${name}, .thoughts ${name}`);
+  for (const name of ['img', 'b', 'script', 'i', 'u', 'a', 'svg']) {
+    const made = page.locator(`.answer ${name}, .thoughts .text ${name}, .turn.user .text ${name}`);
     assert.equal(await made.count(), 0, `the model made <${name}>`);
   }
   assert.match(await page.locator('.answer').textContent(), /<img src=x onerror=/);
-  assert.equal(await page.title(), 'nano · thimble');
+  assert.equal(await page.locator('#chat-list img, #chat-list b').count(), 0);
+  assert.match(await page.title(), /^<img src=x onerror=.* · thimble$/);
 });
 
 test('shows a part of Markdown', async () => {
-  await answerWith('# Title\n\nA **bold** and *slanted* `code` at https://example.org/a.\n\n'
-    + '- one\n- two\n\n3. three\n\n> said\n\n```python\nprint(1)\n\nprint(2)\n```\n\nEnd.');
+  await answerWith('# Title\n\nA **bold** and *slanted* ~~gone~~ `code` at https://example.org/a.\n'
+    + '- one\n- two\n  1. inner\n\n3. three\n\n> said\n\n| a | b |\n|---|:-:|\n| 1 | *2* |\n\n'
+    + '```python\nprint(1)\n\nprint(2)\n```\n\nEnd.');
   await say('x');
   await finished();
   const answer = page.locator('.answer');
   assert.equal(await answer.locator('h3').textContent(), 'Title');
   assert.equal(await answer.locator('strong').textContent(), 'bold');
-  assert.equal(await answer.locator('em').textContent(), 'slanted');
+  assert.equal(await answer.locator('em').first().textContent(), 'slanted');
+  assert.equal(await answer.locator('s').textContent(), 'gone');
   assert.equal(await answer.locator('p code').textContent(), 'code');
   assert.equal(await answer.locator('a').getAttribute('href'), 'https://example.org/a');
-  assert.equal(await answer.locator('ul li').count(), 2);
-  assert.equal(await answer.locator('ol').getAttribute('start'), '3');
+  assert.match(await answer.locator('a').getAttribute('rel'), /noopener noreferrer/);
+  assert.equal(await answer.locator('ul > li').count(), 2);
+  assert.equal(await answer.locator('ul li ol').textContent(), 'inner');
+  assert.equal(await answer.locator('> ol').getAttribute('start'), '3');
   assert.equal(await answer.locator('blockquote').textContent(), 'said');
+  assert.deepEqual(await answer.locator('th, td').allTextContents(), ['a', 'b', '1', '2']);
   assert.equal(await answer.locator('pre code').textContent(), 'print(1)\n\nprint(2)');
   assert.equal(await answer.locator('.code-head span').textContent(), 'python');
   await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
   await answer.getByRole('button', { name: 'Copy' }).click();
   assert.equal(await page.evaluate(() => navigator.clipboard.readText()), 'print(1)\n\nprint(2)');
+  await page.getByRole('button', { name: 'Copy answer' }).click();
+  assert.match(await page.evaluate(() => navigator.clipboard.readText()), /^# Title/);
 });
 
-test('reasoning is folded away and can be unfolded', async () => {
-  await answerWith('Yes.', 'Because of this.');
+test('no text makes the page slow', async () => {
+  const nasty = ['[', '*a ', '`a``', '**a ', '| a |\n', '~~a', 'https://', '> '];
+  await answerWith(nasty.map((part) => part.repeat(4000)).join('\n\n'));
+  const begin = Date.now();
   await say('x');
   await finished();
-  const thought = page.getByText('Because of this.');
-  assert.equal(await thought.isVisible(), false);
-  await page.getByText('Thought for').click();
-  assert.equal(await thought.isVisible(), true);
+  assert.ok(Date.now() - begin < 10_000);
 });
 
 test('settings are remembered and reach the server', async () => {
   await page.getByRole('button', { name: 'Settings' }).click();
   await page.getByLabel('System prompt').fill('Be terse.');
   await page.getByLabel('Temperature').fill('0.35');
-  await page.getByLabel('Reasoning').selectOption('low');
   await page.keyboard.press('Escape');
+  await setEffort(62);
   await page.reload();
   await answerWith('ok');
-  const asked = page.waitForRequest('**/v1/chat/completions');
   await say('x');
-  const body = (await asked).postDataJSON();
-  assert.equal(body.temperature, 0.35);
-  assert.equal(body.reasoning_effort, 'low');
-  assert.deepEqual(body.messages[0], { role: 'system', content: 'Be terse.' });
   await finished();
-  const next = page.waitForRequest('**/v1/chat/completions');
+  const body = stage.asked.at(-1);
+  assert.equal(body.temperature, 0.35);
+  assert.equal(body.reasoning_effort, 62);
+  assert.deepEqual(body.messages[0], { role: 'system', content: 'Be terse.' });
+  await answerWith('again');
   await say('y');
-  assert.deepEqual((await next).postDataJSON().messages.slice(1), [
+  await finished();
+  assert.deepEqual(stage.asked.at(-1).messages.slice(1), [
     { role: 'user', content: 'x' }, { role: 'assistant', content: 'ok' },
     { role: 'user', content: 'y' },
   ]);
-  await page.evaluate(() => localStorage.clear());
 });
 
-test('an error of the server is shown, and a new chat starts clean', async () => {
-  await page.route('**/v1/chat/completions', (route) => route.fulfill({
-    status: 200,
-    contentType: 'text/event-stream',
-    body: 'data: {"error": {"message": "it broke"}}\n\ndata: [DONE]\n\n',
-  }));
-  await say('x');
-  await page.getByRole('alert').getByText('it broke').waitFor();
-  await page.getByRole('button', { name: 'New chat' }).click();
-  assert.equal(await page.locator('.turn').count(), 0);
-  await page.getByText('What is on your mind?').waitFor();
+test('the effort slider: names, off, and the choice of the server', async () => {
+  const sent = async () => {
+    await answerWith('ok');
+    await say('x');
+    await finished();
+    return stage.asked.at(-1).reasoning_effort;
+  };
+  assert.equal(await sent(), undefined);
+  const slider = page.getByLabel('Reasoning effort');
+  await page.getByRole('button', { name: /^Reasoning/ }).click();
+  for (const [name, value] of [['Off', 'none'], ['Low', 50], ['High', 75], ['Max', 100]]) {
+    if (await slider.isHidden()) await page.getByRole('button', { name: /^Reasoning/ }).click();
+    await page.getByRole('button', { name, exact: true }).click();
+    assert.match(await slider.getAttribute('aria-valuetext'), new RegExp(`^${name}`));
+    await page.keyboard.press('Escape');
+    assert.equal(await sent(), value);
+  }
+  await page.getByRole('button', { name: /^Reasoning/ }).click();
+  await page.keyboard.press('ArrowLeft');
+  assert.equal(await slider.getAttribute('aria-valuetext'), '99');
+  await page.getByLabel('Leave it to the server').check();
+  await page.keyboard.press('Escape');
+  assert.equal(await sent(), undefined);
 });
 
-test('fits a phone', async () => {
-  await page.setViewportSize({ width: 360, height: 640 });
-  await answerWith(`${'word '.repeat(200)}\n\n\`\`\`\n${'long line '.repeat(40)}\n\`\`\``);
-  await say('a'.repeat(300));
-  await finished();
-  const overflow = await page.evaluate(() =>
-    document.documentElement.scrollWidth - document.documentElement.clientWidth);
-  assert.equal(overflow, 0);
-  await page.getByRole('button', { name: 'Send' }).waitFor();
+test('settings that cannot be read are set aside, and said so', async () => {
+  await page.evaluate(() => localStorage.setItem('thimble.settings', '{"system":'));
+  await page.reload();
+  await page.getByText('The settings could not be read').waitFor();
+  assert.equal(await page.evaluate(() => localStorage.getItem('thimble.settings.damaged')),
+    '{"system":');
 });
