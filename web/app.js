@@ -81,6 +81,7 @@ const draftId = (chat) => (chat.turns.length ? chat.id : 'new');
 function showList() {
   list.current = session.chat.id;
   list.running = new Set(session.runs.keys());
+  list.unsaved = session.unsaved;
   list.show();
 }
 
@@ -171,7 +172,9 @@ document.addEventListener('keydown', (event) => {
     event.preventDefault();
     newChat();
   }
-  if (event.key !== 'Escape' || document.querySelector('dialog[open]')) return;
+  if (event.key !== 'Escape' || event.isComposing) return;
+  if (document.querySelector('dialog[open]')) return;
+  if (event.target.id === 'search' && event.target.value) return;  // it is emptied, no more
   if (closeEffort() || chats.closeOver() || cache.closeOver()) return;
   session.stop();
 });

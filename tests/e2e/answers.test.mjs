@@ -176,6 +176,24 @@ test('an error within the stream is shown, and tried again', async () => {
   await page.getByText('What is on your mind?').waitFor();
 });
 
+test('an older failure tried again leaves what followed where it is', async () => {
+  stage.play((play) => play.refuse(400, { message: 'no' }));
+  await say('x');
+  await finished();
+  answerWith('later answer');
+  await say('y');
+  await finished();
+  answerWith('answered after all');
+  await page.getByRole('button', { name: 'Try again' }).click();
+  await shows('answered after all');
+  await finished();
+  await page.reload();
+  await shows('answered after all');
+  await page.getByRole('button', { name: 'Earlier version' }).click();
+  await shows('later answer');
+  forgiveRefusals();
+});
+
 test('a connection that breaks keeps what came', async () => {
   stage.play((play) => {
     play.say('Half of');

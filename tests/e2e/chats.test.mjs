@@ -204,6 +204,8 @@ test('full storage is said, and what is not stored can be saved', async () => {
   });
   await talk('too much', 'kept in memory');
   await page.getByText("This browser's storage is full").waitFor();
+  await page.getByRole('button', { name: 'New chat' }).click();
+  await page.getByRole('link', { name: 'too much (not kept)' }).click();
   await shows('kept in memory');
   const download = page.waitForEvent('download');
   await page.getByRole('button', { name: 'Save as a file' }).click();

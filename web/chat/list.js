@@ -23,6 +23,8 @@ export class ChatList {
     this.actions = actions;
     this.current = '';
     this.running = new Set();
+    this.unsaved = new Map();  // by id: conversations that storage did not take
+    this.shown = '';           // what the rows were made of
     $('search').addEventListener('input', () => this.show());
     $('chat-list').addEventListener('keydown', (event) => this.move(event));
     $('export').addEventListener('click', () => this.export());
@@ -32,9 +34,27 @@ export class ChatList {
 
   show() {
     if ($('chat-list').querySelector('.rename')) return;  // a name is being typed
-    const { chats, damaged } = this.store.list();
+    const { chats: stored, damaged } = this.store.list();
+    const chats = this.withUnsaved(stored);
     const wanted = $('search').value.trim().toLowerCase();
     const found = wanted ? chats.filter((chat) => matches(chat, wanted)) : chats;
+    this.showFoot(stored, chats, wanted);
+    this.tellDamage(damaged);
+    // Rows that are right stay: a pointer may be on its way to one.
+    const rows = found.map((chat) => [chat.id, chat.title, groupOf(chat.changed),
+      this.running.has(chat.id), this.unsaved.has(chat.id)]);
+    const now = JSON.stringify([rows, damaged, this.current, wanted]);
+    if (now === this.shown) return;
+    this.shown = now;
+    this.replace(this.rows(found, damaged, wanted));
+  }
+
+  withUnsaved(stored) {
+    return [...this.unsaved.values(), ...stored.filter(({ id }) => !this.unsaved.has(id))]
+      .sort((a, b) => b.changed - a.changed);
+  }
+
+  rows(found, damaged, wanted) {
     const parts = damaged.map((broken) => this.damagedRow(broken));
     let group = '';
     for (const chat of found) {
@@ -48,12 +68,14 @@ export class ChatList {
       parts.push(element('p', 'fine', wanted ? 'Nothing found.' : 'Conversations are kept here, in '
         + 'this browser only.'));
     }
-    this.replace(parts);
+    return parts;
+  }
+
+  showFoot(stored, chats, wanted) {
     $('search').hidden = chats.length < 2 && !wanted;
     $('export').disabled = !chats.length;
-    $('stored').textContent = chats.length
-      ? `${plural(chats.length, 'conversation')}, ${bytesText(this.store.size())}` : '';
-    this.tellDamage(damaged);
+    $('stored').textContent = stored.length
+      ? `${plural(stored.length, 'conversation')}, ${bytesText(this.store.size())}` : '';
   }
 
   // The keyboard stays on the row it was on.
@@ -80,6 +102,7 @@ export class ChatList {
     const row = element('div', 'chat', link);
     row.dataset.id = chat.id;
     row.classList.toggle('running', this.running.has(chat.id));
+    if (this.unsaved.has(chat.id)) link.append(element('em', '', ' (not kept)'));
     const tools = element('span', 'chat-tools',
       iconButton('pencil', `Rename ${chat.title}`, () => this.rename(row, chat)),
       iconButton('trash', `Delete ${chat.title}`, () => this.remove(row, chat)));
@@ -98,6 +121,7 @@ export class ChatList {
       done = true;
       const focus = document.activeElement === field;
       field.remove();
+      this.shown = '';
       if (title && title !== chat.title) this.actions.rename(chat.id, title);
       this.show();
       if (focus) this.focusRow(chat.id);
@@ -167,7 +191,8 @@ read. Nothing was changed: the list offers to save the text or delete it.`);
 
   export() {
     const day = new Date().toISOString().slice(0, 10);
-    saveFile(`thimble-chats-${day}.json`, exportText(this.store.list().chats));
+    const { chats } = this.store.list();
+    saveFile(`thimble-chats-${day}.json`, exportText(this.withUnsaved(chats)));
   }
 
   async import() {
@@ -178,7 +203,9 @@ read. Nothing was changed: the list offers to save the text or delete it.`);
       const count = this.store.importText(await file.text());
       showToast(`${plural(count, 'conversation')} imported`);
     } catch (error) {
-      showToast(`“${file.name}” was not imported: ${error.message}`);
+      const full = error.name === 'QuotaExceededError';
+      showToast(full ? `This browser's storage is full: “${file.name}” is imported in part only.`
+        : `“${file.name}” was not imported: ${error.message}`);
     }
     this.show();
     this.actions.imported();

@@ -16,6 +16,8 @@ function stored() {
     text = localStorage.getItem(kKey);
     const found = { ...kDefaults, ...JSON.parse(text ?? '{}') };
     found.effort = kOldEfforts[found.effort] ?? found.effort;
+    const known = Number.isInteger(found.effort) && found.effort >= 0 && found.effort <= 100;
+    if (!known) found.effort = '';
     return found;
   } catch {
     if (text !== null) setDamagedAside(text);

@@ -96,7 +96,7 @@ export class ChatStore {
   }
 
   remove(id) {
-    this.storage.removeItem(keyOf(id));
+    this.storage?.removeItem(keyOf(id));
     this.written.delete(id);
   }
 

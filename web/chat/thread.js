@@ -10,7 +10,7 @@ const kNearBottom = 80;  // pixels
 export class Thread {
   constructor(actions) {
     this.actions = actions;
-    this.views = new Map();  // by turn
+    this.views = new Map();  // by the turn's id: another tab may bring the same turn anew
     $('scroll').addEventListener('scroll', () => this.showLatest());
     $('latest').addEventListener('click', () => this.scrollDown());
   }
@@ -22,10 +22,13 @@ export class Thread {
     const results = new Map(turns.filter((turn) => turn.role === 'tool')
       .map((turn) => [turn.call, turn]));
     const shown = turns.filter((turn) => turn.role !== 'tool');
-    const views = new Map(shown.map((turn) => [turn, this.views.get(turn) ?? this.make(turn)]));
+    const views = new Map(shown.map((turn) =>
+      [turn.id, this.views.get(turn.id) ?? this.make(turn)]));
     this.views = views;
     this.place([...views.values()].map((view) => view.root));
-    for (const [turn, view] of views) {
+    for (const turn of shown) {
+      const view = views.get(turn.id);
+      view.turn = turn;
       view.update({
         running: turn === running, busy: Boolean(running), last: turn === turns.at(-1),
         versions: versions(chat, turn), results,
@@ -39,7 +42,7 @@ export class Thread {
   // Only the one that grows.
   grow(turn) {
     const follow = this.atBottom();
-    this.views.get(turn)?.update({
+    this.views.get(turn.id)?.update({
       running: true, busy: true, last: true, versions: [turn], results: new Map(),
     });
     if (follow) this.scrollDown();

@@ -59,8 +59,9 @@ export function choose(chat, turn) {
   chat.head = at.id;
 }
 
-// Without a turn that holds nothing anybody could miss.
+// Takes out a turn that holds nothing anybody could miss; one that something followed stays.
 export function dropTurn(chat, turn) {
+  if (chat.turns.some((other) => other.parent === turn.id)) return;
   chat.turns = chat.turns.filter((other) => other !== turn);
   if (chat.head === turn.id) chat.head = turn.parent;
 }
