@@ -61,16 +61,8 @@ void Batch::add(PendingRequest pending) {
 
 void Batch::end_stopped() {
   for (Member& member : members_) {
-    if (member.sequence->over() || !member.sequence->stopped()) continue;
-    member.sequence->end(FinishReason::kCancelled);
-  }
-}
-
-void Batch::expire(int64_t now_us) {
-  for (Member& member : members_) {
-    const auto& deadline = member.sequence->request().deadline_us;
-    if (!deadline || *deadline > now_us || member.sequence->over()) continue;
-    member.sequence->end(FinishReason::kError, deadline_passed());
+    Sequence& sequence = *member.sequence;
+    if (!sequence.over() && sequence.stop().due()) sequence.end_stopped();
   }
 }
 

@@ -175,6 +175,32 @@ TEST_F(BatchTest, DeadlinesEndWhoWaitsAndWhoRuns) {
   EXPECT_EQ(patient->wait().reason, FinishReason::kLength);
 }
 
+// A step stops once the last of its requests was cancelled or is late; each ends for its reason.
+TEST_F(BatchTest, AStepThatNobodyWaitsForIsGivenUp) {
+  std::atomic<size_t> given_up{0};
+  runner.on_step = [&](const Step& step) -> Result<void> {
+    if (step.ids.size() == 1) return {};  // the one before
+    while (!step.stop->due()) std::this_thread::yield();
+    if (++given_up < 2) return {};
+    return base::fail(ErrorCode::kCancelled, "nobody waits");
+  };
+  start({.sequences_max = 3});
+  const auto first = hold_first();
+  auto late = request_of(prompt_of(3), 9);
+  late.deadline_us = base::monotonic_us() + 50'000;
+  const auto overdue = submit(late);
+  const auto cancelled = submit(request_of(prompt_of(4), 9));
+  runner.allow(1 << 20);
+  runner.wait_for_steps(2);
+  scheduler->cancel(last_id);
+  EXPECT_EQ(cancelled->wait().reason, FinishReason::kCancelled);
+  const GenerationEnd end = overdue->wait();
+  EXPECT_EQ(end.reason, FinishReason::kError);
+  EXPECT_THAT(end.error.value_or(Error{}).message, HasSubstr("deadline passed"));
+  EXPECT_EQ(runner.batches(), (std::vector<size_t>{1, 2}));
+  EXPECT_TRUE(overdue->ids().empty() && cancelled->ids().empty());
+}
+
 // One of several makes the step fail: it alone ends, and the others lose nothing.
 TEST_F(BatchTest, AStepThatFailsEndsWhoMadeItFail) {
   runner.on_step = [](const Step& step) -> Result<void> {

@@ -352,17 +352,17 @@ TEST(ConcurrencySoak, MixedLoadForAMinute) { run_mixed_load(std::chrono::minutes
 // Sets the flag when some layer tells of itself.
 class StopAtLayer : public model::Trace {
  public:
-  StopAtLayer(std::atomic<bool>& stop, uint32_t layer) : stop_(stop), layer_(layer) {}
+  StopAtLayer(base::Stop& stop, uint32_t layer) : stop_(stop), layer_(layer) {}
   bool wants(std::string_view quantity) const override { return quantity == "attn_in.layers"; }
   void floats(std::string_view, uint32_t layer, uint64_t, std::span<const float>) override {
     last = layer;
-    if (layer == layer_) stop_ = true;
+    if (layer == layer_) stop_.request();
   }
   void ints(std::string_view, uint32_t, uint64_t, std::span<const int32_t>) override {}
   uint32_t last = 0;
 
  private:
-  std::atomic<bool>& stop_;
+  base::Stop& stop_;
   const uint32_t layer_;
 };
 
@@ -380,7 +380,7 @@ TEST(Concurrency, AStepStopsBetweenLayers) {
   ASSERT_TRUE(cache.has_value());
   base::ThreadPool pool(1);
   kernels::Workspace workspace;
-  std::atomic<bool> stop{false};
+  base::Stop stop;
   std::vector<model::SequenceState> states(2, (*model)->new_sequence());
   std::vector<std::unique_ptr<cache::Sequence>> cached;
   std::vector<model::Chunk> chunks(2);
@@ -399,6 +399,13 @@ TEST(Concurrency, AStepStopsBetweenLayers) {
   ASSERT_FALSE(stopped.has_value());
   EXPECT_EQ(stopped.error().code, ErrorCode::kCancelled);
   EXPECT_EQ(trace.last, 2u);
+  EXPECT_EQ(states[0].position, 0u);
+  // Its time being over is as good as being told.
+  const base::Stop late(base::monotonic_us());
+  chunks[0].stop = &late;
+  const auto expired = (*model)->forward(std::span(chunks).first(1), {pool, workspace});
+  ASSERT_FALSE(expired.has_value());
+  EXPECT_EQ(expired.error().code, ErrorCode::kCancelled);
   EXPECT_EQ(states[0].position, 0u);
   // Beside one that goes on, it goes on too.
   EXPECT_TRUE((*model)->forward(chunks, {pool, workspace}).has_value());

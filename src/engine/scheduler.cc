@@ -48,7 +48,7 @@ Scheduler::~Scheduler() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
-    for (const auto& [id, stop] : stops_) *stop = true;
+    for (const auto& [id, stop] : stops_) stop->request();
   }
   wake_.notify_all();
   thread_.join();
@@ -68,8 +68,9 @@ Result<RequestId> Scheduler::submit(GenerationRequest request,
     }
     id = ++last_id_;
     const Rank rank{request.priority, id};
-    waiting_.emplace(rank,
-                     PendingRequest{id, std::move(request), std::move(sink), base::monotonic_us()});
+    auto stop = std::make_shared<base::Stop>(request.deadline_us);
+    waiting_.emplace(rank, PendingRequest{id, std::move(request), std::move(sink),
+                                          base::monotonic_us(), std::move(stop)});
   }
   wake_.notify_all();
   return id;
@@ -84,7 +85,7 @@ void Scheduler::cancel(RequestId id) {
       dropped_.push_back({std::move(found->second), false});
       waiting_.erase(found);
     } else if (const auto member = stops_.find(id); member != stops_.end()) {
-      *member->second = true;
+      member->second->request();
     }
   }
   wake_.notify_all();
@@ -136,21 +137,18 @@ void Scheduler::wait_for_work() {
 }
 
 // The queue is left by who was cancelled or is too late. REQUIRES: the lock is held.
-void Scheduler::drop_waiting(int64_t now_us) {
+void Scheduler::drop_waiting() {
   for (auto at = waiting_.begin(); at != waiting_.end();) {
-    const auto& deadline = at->second.request.deadline_us;
-    const bool expired = deadline && *deadline <= now_us;
+    const bool expired = at->second.stop->overdue();
     if (stopping_ || expired) dropped_.push_back({std::move(at->second), expired && !stopping_});
     at = stopping_ || expired ? waiting_.erase(at) : std::next(at);
   }
 }
 
 void Scheduler::fill_batch() {
-  const int64_t now_us = base::monotonic_us();
   const std::lock_guard lock(mutex_);
-  drop_waiting(now_us);
+  drop_waiting();
   batch_.end_stopped();
-  batch_.expire(now_us);
   while (!batch_.full() && !waiting_.empty()) {
     PendingRequest& next = waiting_.begin()->second;
     stops_.emplace(next.id, next.stop);

@@ -164,9 +164,7 @@ void Sequence::count_rows() {
 }
 
 void Sequence::accept(const Result<void>& outcome) {
-  if (!outcome && outcome.error().code == ErrorCode::kCancelled) {
-    return end(FinishReason::kCancelled);
-  }
+  if (!outcome && outcome.error().code == ErrorCode::kCancelled) return end_stopped();
   if (!outcome) return end(FinishReason::kError, outcome.error());
   count_rows();
   const uint64_t begin = done_;
@@ -223,6 +221,11 @@ void Sequence::end(FinishReason reason, std::optional<Error> error) {
   const int64_t now = base::monotonic_us();
   end_.prefill_us = (prefilled_us_ != 0 ? prefilled_us_ : now) - started_us_;
   end_.decode_us = prefilled_us_ != 0 ? now - prefilled_us_ : 0;
+}
+
+void Sequence::end_stopped() {
+  if (pending_.stop->requested()) return end(FinishReason::kCancelled);
+  end(FinishReason::kError, deadline_passed());
 }
 
 void Sequence::take_usage() { end_.exact = end_.exact && state_->usage().exact; }

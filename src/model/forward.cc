@@ -175,9 +175,8 @@ void output_logits(const Step& step, const ModelWeights& weights) {
 
 // Is there nobody left who waits for this step?
 bool all_stopped(std::span<const Chunk> chunks) {
-  return std::ranges::all_of(chunks, [](const Chunk& chunk) {
-    return chunk.stop != nullptr && chunk.stop->load(std::memory_order_relaxed);
-  });
+  return std::ranges::all_of(
+      chunks, [](const Chunk& chunk) { return chunk.stop != nullptr && chunk.stop->due(); });
 }
 
 // Nothing can fail any more: the chunks' tokens become part of their sequences.

@@ -7,7 +7,6 @@
 // backbone spec.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <span>
 
@@ -16,6 +15,7 @@
 #include "arch/layer_plan.h"
 #include "arch/row_plan.h"
 #include "base/result.h"
+#include "base/stop.h"
 #include "kernels/ops.h"
 #include "model/sequence_state.h"
 #include "model/trace.h"
@@ -61,8 +61,7 @@ struct Chunk {
   float* logits = nullptr;           // out [logit_rows, vocab_size]
   std::span<uint64_t> written = {};  // [owners] or empty: entries written, added to
   Trace* trace = nullptr;            // may be null
-  // Set, by whichever thread, once nobody wants the chunk any more; may be null.
-  const std::atomic<bool>* stop = nullptr;
+  const base::Stop* stop = nullptr;  // due once nobody wants the chunk any more; may be null
 };
 
 class Model {
@@ -85,7 +84,7 @@ class Model {
 
   // Appends every chunk's ids to its sequence. All or nothing: an error (a token id outside the
   // vocabulary, a corrupt table row) leaves states untouched and writes no row. kCancelled: every
-  // chunk's stop was set before a layer began; states are untouched, rows may have been written.
+  // chunk's stop was due before a layer began; states are untouched, rows may have been written.
   Result<void> forward(std::span<const Chunk> chunks, kernels::Context context) const;
 
  private:

@@ -44,10 +44,8 @@ class Batch {
 
   // A new member. REQUIRES: not full().
   void add(PendingRequest pending);
-  // Ends those that were stopped.
+  // Ends those that were cancelled or whose deadline is over.
   void end_stopped();
-  // Ends those whose deadline is over.
-  void expire(int64_t now_us);
 
   // Begins, or begins anew, whoever may.
   void begin_members();

@@ -6,7 +6,6 @@
 // requests and those whose deadline is over are dropped.
 #pragma once
 
-#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <map>
@@ -17,6 +16,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/stop.h"
 #include "engine/internal/admission.h"
 #include "engine/internal/batch.h"
 #include "engine/internal/sequence.h"
@@ -61,7 +61,7 @@ class Scheduler {
   void loop();
   bool next_round();
   void wait_for_work();
-  void drop_waiting(int64_t now_us);
+  void drop_waiting();
   void fill_batch();
   void end_dropped();
   void end_members();
@@ -77,7 +77,7 @@ class Scheduler {
   std::map<Rank, PendingRequest> waiting_;
   std::vector<Dropped> dropped_;  // left the queue; the thread tells their sinks
   // Of the batch's members: setting one stops a step between two layers, if nobody else is in it.
-  std::map<RequestId, std::shared_ptr<std::atomic<bool>>> stops_;
+  std::map<RequestId, std::shared_ptr<base::Stop>> stops_;
   bool stopping_ = false;
   RequestId last_id_ = 0;
   EngineCounters counters_;  // `waiting` is filled in when asked for

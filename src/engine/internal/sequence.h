@@ -7,7 +7,6 @@
 // it throws ends this request only.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/stop.h"
 #include "engine/internal/step_runner.h"
 #include "engine/request.h"
 #include "engine/sampler.h"
@@ -27,8 +27,8 @@ struct PendingRequest {
   GenerationRequest request;
   std::shared_ptr<GenerationSink> sink;
   int64_t submitted_us = 0;
-  // Set by who cancels it, from any thread.
-  std::shared_ptr<std::atomic<bool>> stop = std::make_shared<std::atomic<bool>>(false);
+  // Requested by who cancels it, from any thread; overdue at the request's deadline.
+  std::shared_ptr<base::Stop> stop = std::make_shared<base::Stop>();
 };
 
 // Calls sink.on_end(); an exception from it is logged and goes no further.
@@ -67,6 +67,8 @@ class Sequence {
 
   // Ends the request. REQUIRES: not over().
   void end(FinishReason reason, std::optional<Error> error = std::nullopt);
+  // The same for whichever reason its stop is due. REQUIRES: it is.
+  void end_stopped();
 
   // Gives the runner what may serve again, and the memory back. REQUIRES: over().
   void finish(StepRunner& runner);
@@ -74,7 +76,7 @@ class Sequence {
   void notify();
 
   RequestId id() const { return pending_.id; }
-  bool stopped() const { return pending_.stop->load(std::memory_order_relaxed); }
+  const base::Stop& stop() const { return *pending_.stop; }
   const GenerationRequest& request() const { return pending_.request; }
   const GenerationEnd& ending() const { return end_; }
   RunnerSequence& state() { return *state_; }

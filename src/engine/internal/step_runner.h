@@ -6,7 +6,6 @@
 // come in behind it. Used by the engine thread alone.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/stop.h"
 #include "engine/replay.h"
 #include "engine/request.h"
 
@@ -66,7 +66,7 @@ struct Step {
   RunnerSequence* sequence = nullptr;
   std::span<const int32_t> ids;  // not empty, each below vocab_size
   std::span<float> logits;       // out [rows, vocab_size], after the last `rows` ids; may be empty
-  const std::atomic<bool>* stop = nullptr;  // set once nobody wants it; may be null
+  const base::Stop* stop = nullptr;  // due once nobody wants it; may be null
 };
 
 class StepRunner {
