@@ -51,6 +51,7 @@ class BatchTest : public SchedulerTest {
                      static_cast<uint32_t>(1 + random.below(answer_max)),
                      {.temperature = random.below(2) == 0 ? 0.0F : 1.0F, .seed = random.next()}));
       requests.back().priority = static_cast<int32_t>(random.below(3)) - 1;
+      if (i % 3 == 0) requests.back().sampling.repetition_penalty = 1.3F;
     }
     return requests;
   }

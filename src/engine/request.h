@@ -14,6 +14,7 @@ namespace thimble::engine {
 using RequestId = uint64_t;  // from 1 on, never used twice
 
 inline constexpr uint32_t kTopLogprobsMax = 20;
+inline constexpr float kRepetitionPenaltyMax = 100.0F;
 
 struct LogitBias {
   int32_t token = 0;
@@ -30,6 +31,9 @@ struct SamplingParams {
   // Taken off the logits of tokens that the answer has: once, and once for each time. [-2, 2]
   float presence_penalty = 0.0F;
   float frequency_penalty = 0.0F;
+  // Of tokens that prompt or answer have: divides logits above 0, multiplies the others.
+  // (0, kRepetitionPenaltyMax]; 1: off
+  float repetition_penalty = 1.0F;
   std::vector<LogitBias> logit_bias = {};
 };
 

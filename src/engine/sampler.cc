@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "base/check.h"
@@ -40,6 +41,11 @@ Result<void> validate(const SamplingParams& params) {
   THIMBLE_TRY(check_range("min_p", params.min_p, 0.0F, 1.0F));
   THIMBLE_TRY(check_range("presence_penalty", params.presence_penalty, -2.0F, 2.0F));
   THIMBLE_TRY(check_range("frequency_penalty", params.frequency_penalty, -2.0F, 2.0F));
+  if (!(params.repetition_penalty > 0.0F && params.repetition_penalty <= kRepetitionPenaltyMax)) {
+    return base::fail(ErrorCode::kInvalidArgument,
+                      "repetition_penalty is {}, expected above 0 and at most {}",
+                      params.repetition_penalty, kRepetitionPenaltyMax);
+  }
   for (const LogitBias& bias : params.logit_bias) {
     THIMBLE_TRY(check_range("logit_bias", bias.bias, -100.0F, 100.0F));
   }
@@ -61,7 +67,7 @@ bool Sampler::is_masked(int32_t token) const {
 }
 
 Result<std::span<const float>> Sampler::adjusted(std::span<const float> logits) {
-  if (params_.logit_bias.empty() && drawn_.empty()) return logits;
+  if (params_.logit_bias.empty() && drawn_.empty() && seen_.empty()) return logits;
   adjusted_.assign(logits.begin(), logits.end());
   for (const LogitBias& bias : params_.logit_bias) {
     const auto at = static_cast<size_t>(bias.token);
@@ -71,6 +77,7 @@ Result<std::span<const float>> Sampler::adjusted(std::span<const float> logits) 
     }
     adjusted_[at] += bias.bias;
   }
+  penalize_repetition();
   for (const auto& [token, times] : drawn_) {
     adjusted_[static_cast<size_t>(token)] -=
         params_.presence_penalty + params_.frequency_penalty * static_cast<float>(times);
@@ -78,7 +85,28 @@ Result<std::span<const float>> Sampler::adjusted(std::span<const float> logits) 
   return std::span<const float>(adjusted_);
 }
 
+void Sampler::see(std::span<const int32_t> prompt) {
+  if (params_.repetition_penalty == 1.0F) return;
+  for (const int32_t token : prompt) {
+    const auto at = static_cast<size_t>(token);
+    if (at >= seen_.size()) seen_.resize(at + 1);
+    seen_[at] = true;
+  }
+}
+
+// Stays finite, however small the divisor.
+void Sampler::penalize_repetition() {
+  constexpr float kMost = std::numeric_limits<float>::max();
+  const float penalty = params_.repetition_penalty;
+  for (size_t token = 0; token < std::min(seen_.size(), adjusted_.size()); ++token) {
+    if (!seen_[token]) continue;
+    const float logit = adjusted_[token];
+    adjusted_[token] = std::clamp(logit > 0 ? logit / penalty : logit * penalty, -kMost, kMost);
+  }
+}
+
 int32_t Sampler::count(int32_t token) {
+  see({&token, 1});
   if (params_.presence_penalty != 0 || params_.frequency_penalty != 0) ++drawn_[token];
   return token;
 }

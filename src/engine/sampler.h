@@ -1,11 +1,10 @@
 // From the logits of one position to a token, and to log-probabilities.
 //
 // A draw is a pure function of the logits, the parameters, the masked ids, the position it is for
-// and, with penalties, what this sampler drew before: one uniform number from (seed, position),
-// whatever else the process did. Arithmetic on probabilities is in double, in a fixed order. A
-// Sampler keeps counts and scratch memory between calls: one per request, used by one thread at a
-// time. Defaults of the parameters: chat-format spec
-// section 10.
+// and, with penalties, what this sampler saw and drew before: one uniform number from (seed,
+// position), whatever else the process did. Arithmetic on probabilities is in double, in a fixed
+// order. A Sampler keeps counts and scratch memory between calls: one per request, used by one
+// thread at a time. Defaults of the parameters: chat-format spec section 10.
 #pragma once
 
 #include <cstdint>
@@ -26,9 +25,12 @@ class Sampler {
   // REQUIRES: `params` are valid. Masked ids may repeat and come in any order.
   Sampler(const SamplingParams& params, std::span<const int32_t> masked);
 
-  // The token for `position`. Biases and penalties change the logits first; then temperature 0
-  // takes the largest logit; otherwise one draw from softmax(logits / temperature), restricted in
-  // this order to
+  // The prompt: its tokens count for repetition_penalty as drawn ones do.
+  void see(std::span<const int32_t> prompt);
+
+  // The token for `position`. First the logits change: biases are added, then repetition_penalty,
+  // then the other two penalties are applied, as vLLM does it. Then temperature 0 takes the largest
+  // logit; otherwise one draw from softmax(logits / temperature), restricted in this order to
   //   top_k: the k most likely tokens,
   //   top_p: the most likely of those whose joint share of what top_k left first reaches top_p,
   //   min_p: those at least min_p times as likely as the most likely.
@@ -44,6 +46,7 @@ class Sampler {
   };
 
   Result<std::span<const float>> adjusted(std::span<const float> logits);
+  void penalize_repetition();
   int32_t count(int32_t token);
   bool is_masked(int32_t token) const;
   Result<int32_t> most_likely(std::span<const float> logits) const;
@@ -57,6 +60,7 @@ class Sampler {
   SamplingParams params_;
   std::vector<int32_t> masked_;        // ascending
   std::map<int32_t, uint64_t> drawn_;  // with penalties: how often each token was
+  std::vector<bool> seen_;             // [token]; with repetition_penalty: prompt or drawn
   std::vector<float> adjusted_;        // [vocab_size], scratch
   std::vector<Candidate> candidates_;  // scratch of one call
   size_t ranked_ = 0;                  // so many candidates lead, most likely first

@@ -324,6 +324,72 @@ TEST(SamplerPenalties, CountWhatWasDrawn) {
   EXPECT_FALSE(validate(wrong).has_value());
 }
 
+// The logits after all that changes them, by the definitions and in their order.
+std::vector<float> penalized(std::vector<float> logits, const SamplingParams& params,
+                             const std::vector<int32_t>& prompt,
+                             const std::vector<int32_t>& drawn) {
+  for (const LogitBias& bias : params.logit_bias) logits[bias.token] += bias.bias;
+  for (int32_t token = 0; token < static_cast<int32_t>(logits.size()); ++token) {
+    const auto times = std::count(drawn.begin(), drawn.end(), token);
+    float& logit = logits[token];
+    if (times + std::count(prompt.begin(), prompt.end(), token) > 0) {
+      logit = logit > 0 ? logit / params.repetition_penalty : logit * params.repetition_penalty;
+    }
+    if (times == 0) continue;
+    logit -= params.presence_penalty + params.frequency_penalty * static_cast<float>(times);
+  }
+  return logits;
+}
+
+TEST(SamplerPenalties, RepetitionIsOfPromptAndAnswer) {
+  const std::vector<int32_t> prompt = {3, 17, 3, 39};
+  for (const float penalty : {1.3F, 0.7F, 100.0F}) {
+    SamplingParams params;
+    params.repetition_penalty = penalty;
+    params.presence_penalty = 0.3F;
+    params.frequency_penalty = -0.1F;
+    params.logit_bias = {{3, 2.0F}, {20, -1.5F}};
+    params.seed = 11;
+    SamplingParams plain;
+    plain.seed = 11;
+    Sampler sampler(params, {});
+    sampler.see(prompt);
+    std::vector<int32_t> drawn;
+    for (uint64_t position = 0; position < 300; ++position) {
+      const auto logits = random_logits(40, position);
+      const auto token = sampler.sample(logits, position);
+      ASSERT_EQ(*token, sample(penalized(logits, params, prompt, drawn), plain, position))
+          << penalty << " at " << position;
+      drawn.push_back(*token);
+    }
+  }
+}
+
+TEST(SamplerPenalties, RepetitionDividesWhatIsLikelyAndMultipliesTheRest) {
+  SamplingParams params;
+  params.temperature = 0;
+  params.repetition_penalty = 2;
+  const auto greedy = [&](const std::vector<float>& logits, std::vector<int32_t> prompt) {
+    Sampler sampler(params, {});
+    sampler.see(prompt);
+    return *sampler.sample(logits, 0);
+  };
+  EXPECT_EQ(greedy({1.0F, 0.6F}, {}), 0);
+  EXPECT_EQ(greedy({1.0F, 0.6F}, {0}), 1) << "0.5 and 0.6";
+  EXPECT_EQ(greedy({-1.0F, -1.5F}, {0}), 1) << "-2 and -1.5";
+  EXPECT_EQ(greedy({1.0F, 0.6F}, {0, 5}), 1) << "tokens beyond the logits count for nothing";
+  params.repetition_penalty = 1e-38F;  // nothing becomes infinite, or not a number
+  EXPECT_EQ(greedy({900.0F, 1000.0F, 900.0F}, {0, 1}), 0);
+  params.temperature = 1;
+  EXPECT_LT(greedy({900.0F, 1000.0F, 900.0F}, {0, 1}), 2);
+  for (const float wrong : {0.0F, -1.0F, 100.5F, std::numeric_limits<float>::quiet_NaN()}) {
+    params.repetition_penalty = wrong;
+    const auto valid = validate(params);
+    ASSERT_FALSE(valid.has_value()) << wrong;
+    EXPECT_THAT(valid.error().describe(), testing::HasSubstr("repetition_penalty"));
+  }
+}
+
 TEST(SamplerPenalties, TheSameSeedDrawsTheSame) {
   SamplingParams params;
   params.presence_penalty = 0.4F;

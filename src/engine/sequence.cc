@@ -61,6 +61,7 @@ Sequence::Sequence(PendingRequest pending)
       text_(std::move(pending_.request.prompt)),
       started_us_(base::monotonic_us()) {
   end_.prompt_tokens = prompt_tokens_;
+  sampler_.see(text_);
 }
 
 SequenceSpec Sequence::spec() const {

@@ -175,6 +175,7 @@ class Runner {
                         {"seed", last.sampling.seed},
                         {"presence_penalty", last.sampling.presence_penalty},
                         {"frequency_penalty", last.sampling.frequency_penalty},
+                        {"repetition_penalty", last.sampling.repetition_penalty},
                         {"logit_bias", bias},
                         {"stop_tokens", last.stop_tokens},
                         {"masked_tokens", last.masked_tokens.size()},

@@ -88,6 +88,7 @@ inline GenerationRequest request_of(std::vector<int32_t> prompt, uint32_t max_to
 inline std::vector<int32_t> expected_ids(const GenerationRequest& request) {
   std::vector<int32_t> history = request.prompt;
   Sampler sampler(request.sampling, request.masked_tokens);
+  sampler.see(request.prompt);
   for (uint32_t i = 0; i < request.max_tokens; ++i) {
     const auto token = sampler.sample(FakeRunner::logits_after(history, kVocab), history.size());
     history.push_back(*token);

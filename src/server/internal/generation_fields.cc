@@ -49,6 +49,13 @@ ApiResult<engine::SamplingParams> read_sampling(const Fields& fields) {
   if (const auto v = THIMBLE_TRY(fields.number("frequency_penalty", -2, 2))) {
     out.frequency_penalty = static_cast<float>(*v);
   }
+  if (const auto v =
+          THIMBLE_TRY(fields.number("repetition_penalty", 0, engine::kRepetitionPenaltyMax))) {
+    out.repetition_penalty = static_cast<float>(*v);
+    if (out.repetition_penalty <= 0) {
+      return bad_field("repetition_penalty", "'repetition_penalty' must be above 0");
+    }
+  }
   out.logit_bias = THIMBLE_TRY(read_logit_bias(fields));
   return out;
 }
@@ -177,7 +184,6 @@ ApiResult<GenerationFields> read_generation_fields(const Fields& fields) {
 }
 
 ApiResult<void> refuse_unsupported(const Fields& fields) {
-  THIMBLE_TRY(refuse_number(fields, "repetition_penalty", 1));
   THIMBLE_TRY(refuse_number(fields, "min_tokens", 0));
   for (const char* name : {"stop_token_ids", "bad_words", "guided_json", "guided_regex",
                            "guided_choice", "guided_grammar", "grammar"}) {
