@@ -24,8 +24,9 @@ void append(engine::TextDelta& to, const engine::TextDelta& from) {
   to.content += from.content;
 }
 
-const char* reason_name(bool called, const engine::GenerationEnd& end) {
-  return called ? "tool_calls" : finish_reason_name(end.reason);
+AnswerEnd answer_end(bool called, const engine::GenerationEnd& end) {
+  if (called) return AnswerEnd::kCalls;
+  return end.reason == engine::FinishReason::kLength ? AnswerEnd::kLength : AnswerEnd::kStop;
 }
 
 }  // namespace
@@ -53,11 +54,10 @@ class Answer::Choice : public engine::GenerationSink {
   std::atomic<engine::RequestId> request{0};
   std::atomic<bool> submitted{false};
   // The running task's.
-  bool first = true;
   AnswerPart gathered;  // whole answers: everything; streams: log-probabilities not yet sent
   engine::GenerationEnd end;
   uint64_t reasoning_tokens = 0;
-  const char* reason = "";
+  AnswerEnd answer_end = AnswerEnd::kStop;
 
  private:
   Answer& answer_;
@@ -107,6 +107,7 @@ void Answer::run(std::vector<engine::GenerationRequest> requests) {
     // Who cancelled before could not know of this one.
     if (left_ || shutting_down_) cancel();
   }
+  tell(Accepted{});
 }
 
 // Choices from this one on will not run; those before it end early.
@@ -154,11 +155,7 @@ engine::GenerationSink::Next Answer::Choice::on_token(const engine::GeneratedTok
     piece.record = TokenRecord{token, text_.reasoning_tokens() > reasoned, offset};
   }
   const bool stopped = text_.stopped();
-  if (!piece.text.empty() || piece.record) {
-    const std::lock_guard lock(answer_.mutex_);
-    answer_.news_.emplace_back(std::move(piece));
-    answer_.schedule();
-  }
+  if (!piece.text.empty() || piece.record) answer_.tell(std::move(piece));
   return stopped ? Next::kStop : Next::kContinue;
 }
 
@@ -169,9 +166,13 @@ void Answer::Choice::on_end(const engine::GenerationEnd& generation) {
                       (text_.calls_closed() || generation.reason != engine::FinishReason::kLength);
   Ending ending{this,   generation,          std::move(rest),   text_.reasoning_tokens(),
                 called, std::move(sampled_), std::move(prompt_)};
-  const std::lock_guard lock(answer_.mutex_);
-  answer_.news_.emplace_back(std::move(ending));
-  answer_.schedule();
+  answer_.tell(std::move(ending));
+}
+
+void Answer::tell(News news) {
+  const std::lock_guard lock(mutex_);
+  news_.push_back(std::move(news));
+  schedule();
 }
 
 // REQUIRES: mutex_ held.
@@ -185,7 +186,7 @@ void Answer::schedule() {
 
 void Answer::drain() {
   while (true) {
-    std::vector<std::variant<Piece, Ending>> news;
+    std::vector<News> news;
     {
       const std::lock_guard lock(mutex_);
       news.swap(news_);
@@ -196,15 +197,22 @@ void Answer::drain() {
       }
       if (over) break;
     }
-    for (auto& one : news) {
+    for (News& one : news) {
+      begin();
       if (auto* piece = std::get_if<Piece>(&one)) {
         take(std::move(*piece));
-      } else {
-        end_choice(std::get<Ending>(std::move(one)));
+      } else if (auto* ending = std::get_if<Ending>(&one)) {
+        end_choice(std::move(*ending));
       }
     }
   }
   finish();
+}
+
+// A token may come before submit() has returned, so whatever comes first begins the stream.
+void Answer::begin() {
+  if (std::exchange(begun_, true) || options_.delivery == Delivery::kWhole) return;
+  send(options_.writer->begin());
 }
 
 void Answer::take(Piece piece) {
@@ -221,28 +229,18 @@ void Answer::take(Piece piece) {
   }
 }
 
-// A stream's next chunks: this text, and the log-probabilities of all tokens up to it; then each
-// call's part in a chunk of its own.
+// A stream's next part: this text, and the log-probabilities of all tokens up to it.
 void Answer::flush(Choice& choice, engine::TextDelta text) {
-  const std::vector<text::CallDelta> calls = std::exchange(text.calls, {});
   AnswerPart part;
   part.choice = choice.index;
+  for (const text::CallDelta& call : text.calls) part.calls.push_back(choice.call_part(call));
   part.text = std::move(text);
   if (choice.gathered.logprobs) part.logprobs = std::exchange(*choice.gathered.logprobs, {});
-  const ChunkPlace place =
-      std::exchange(choice.first, false) ? ChunkPlace::kFirst : ChunkPlace::kLater;
-  const bool needed = place == ChunkPlace::kFirst || !part.text.empty() || calls.empty();
-  if (needed || part.logprobs) send(part_chunk(options_.frame, place, part, tokenizer_));
-  for (const text::CallDelta& call : calls) {
-    AnswerPart one;
-    one.choice = choice.index;
-    one.calls.push_back(choice.call_part(call));
-    send(part_chunk(options_.frame, ChunkPlace::kLater, one, tokenizer_));
-  }
+  send(options_.writer->part(part));
 }
 
-void Answer::send(const std::string& event) {
-  if (!exchange_->write(net::sse_event(event))) client_left();
+void Answer::send(std::string bytes) {
+  if (!bytes.empty() && !exchange_->write(std::move(bytes))) client_left();
 }
 
 void Answer::end_choice(Ending ending) {
@@ -250,7 +248,7 @@ void Answer::end_choice(Ending ending) {
   Choice& choice = *ending.choice;
   choice.end = ending.end;
   choice.reasoning_tokens = ending.reasoning_tokens;
-  choice.reason = reason_name(ending.called, ending.end);
+  choice.answer_end = answer_end(ending.called, ending.end);
   if (options_.remember && ending.end.reason != engine::FinishReason::kError) {
     options_.remember(std::move(ending.sampled));
   }
@@ -265,16 +263,20 @@ void Answer::end_choice(Ending ending) {
   }
   if (failure_) return;
   const bool logprobs_left = gathered.logprobs && !gathered.logprobs->empty();
-  // An answer without text still has a first chunk, which names the role.
-  if (choice.first || logprobs_left || !ending.rest.empty()) flush(choice, std::move(ending.rest));
-  send(finish_chunk(options_.frame, choice.reason, choice.index));
+  if (logprobs_left || !ending.rest.empty()) flush(choice, std::move(ending.rest));
+  send(options_.writer->choice_end(choice.index, choice.answer_end));
 }
 
 void Answer::finish() {
   // Tokens of all choices; the prompt and the times are the first one's.
   const Choice& first = *choices_.front();
-  AnswerSummary summary{
-      options_.request_id, options_.frame.id, 200, first.reason, "", first.end, 0};
+  AnswerSummary summary{options_.request_id,
+                        options_.id,
+                        200,
+                        finish_reason_name(first.answer_end),
+                        "",
+                        first.end,
+                        0};
   summary.end.completion_tokens = 0;
   for (const auto& choice : choices_) {
     summary.end.completion_tokens += choice->end.completion_tokens;
@@ -311,27 +313,25 @@ std::optional<ApiError> Answer::error_of(const engine::GenerationEnd& end) const
 }
 
 void Answer::finish_stream(const Usage& usage) {
-  if (options_.frame.with_usage) send(usage_chunk(options_.frame, usage));
-  send("[DONE]");
+  send(options_.writer->end(usage));
   exchange_->end_stream();
 }
 
 void Answer::finish_whole(const Usage& usage) {
   std::vector<WholeChoice> choices;
-  for (const auto& choice : choices_) choices.push_back({&choice->gathered, choice->reason});
+  for (const auto& choice : choices_) choices.push_back({&choice->gathered, choice->answer_end});
   net::HttpResponse response{200, options_.headers, {}};
   response.headers.push_back(kJsonType);
-  response.body = whole_answer(options_.frame, choices, usage, tokenizer_);
+  response.body = options_.writer->whole(choices, usage);
   exchange_->respond(std::move(response));
 }
 
-// A status if nothing was sent yet, else the stream's last event but one.
+// A status if nothing was sent yet, else the stream's last words.
 void Answer::send_error(const ApiError& error) {
   net::HttpResponse response = error_response(error);
   response.headers.insert(response.headers.end(), options_.headers.begin(), options_.headers.end());
   if (options_.delivery == Delivery::kWhole) return exchange_->respond(std::move(response));
-  exchange_->abort_stream(std::move(response),
-                          net::sse_event(error_json(error)) + net::sse_event("[DONE]"));
+  exchange_->abort_stream(std::move(response), options_.writer->failure(error));
 }
 
 }  // namespace thimble::server

@@ -4,7 +4,8 @@
 // (TextStream must say at once where a stop string ends the answer); JSON and writing happen on the
 // worker pool, pieces in order, one task at a time. Owned by the generator until each choice's
 // on_end() and by its own task until the last word is written. A client that leaves, or reads too
-// slowly, cancels all of them, and so does a choice that fails.
+// slowly, cancels all of them, and so does a choice that fails. How it reads is the writer's
+// affair.
 #pragma once
 
 #include <atomic>
@@ -19,9 +20,9 @@
 #include "engine/request.h"
 #include "engine/text_stream.h"
 #include "net/http.h"
+#include "server/answer_writer.h"
 #include "server/errors.h"
 #include "server/generator.h"
-#include "server/openai_answers.h"
 #include "server/worker_pool.h"
 
 namespace thimble::server {
@@ -29,8 +30,9 @@ namespace thimble::server {
 enum class Delivery { kWhole, kStream };
 
 struct AnswerOptions {
-  AnswerFrame frame;
-  std::string request_id;  // for the log
+  std::string id;          // for the log, as are
+  std::string request_id;  // this one
+  std::unique_ptr<AnswerWriter> writer;
   Delivery delivery = Delivery::kWhole;
   engine::TextStreamOptions text;
   bool with_logprobs = false;
@@ -70,6 +72,7 @@ class Answer : public std::enable_shared_from_this<Answer> {
 
  private:
   class Choice;
+  struct Accepted {};  // all choices are
   struct Piece {
     Choice* choice = nullptr;
     engine::TextDelta text;
@@ -84,15 +87,18 @@ class Answer : public std::enable_shared_from_this<Answer> {
     std::vector<int32_t> sampled;
     std::optional<std::vector<engine::PromptToken>> prompt;
   };
+  using News = std::variant<Accepted, Piece, Ending>;
 
   void cancel();
   void client_left();
   void refuse(size_t choice, const Error& error);
+  void tell(News news);
   void schedule();
   void drain();
+  void begin();
   void take(Piece piece);
   void flush(Choice& choice, engine::TextDelta text);
-  void send(const std::string& event);
+  void send(std::string bytes);
   void end_choice(Ending ending);
   void finish();
   std::optional<ApiError> error_of(const engine::GenerationEnd& end) const;
@@ -110,14 +116,15 @@ class Answer : public std::enable_shared_from_this<Answer> {
   // Shared by threads.
   std::atomic<bool> left_{false};
   std::atomic<bool> shutting_down_{false};
-  std::vector<std::unique_ptr<Choice>> choices_;   // [options.choices], fixed
-  std::mutex mutex_;                               // guards the rest of these
-  std::vector<std::variant<Piece, Ending>> news_;  // in the order they came
-  size_t expected_ = 0;                            // choices that will end
+  std::vector<std::unique_ptr<Choice>> choices_;  // [options.choices], fixed
+  std::mutex mutex_;                              // guards the rest of these
+  std::vector<News> news_;                        // in the order they came
+  size_t expected_ = 0;                           // choices that will end
   std::optional<ApiError> refusal_;
   bool scheduled_ = false;
 
   // The running task.
+  bool begun_ = false;  // the stream's first words are out
   size_t ended_ = 0;
   std::optional<ApiError> failure_;  // the first
 };

@@ -5,6 +5,7 @@
 
 #include "server/internal/json.h"
 #include "server/internal/logprobs.h"
+#include "server/internal/usage.h"
 
 namespace thimble::server {
 namespace {
@@ -25,10 +26,7 @@ OrderedJson usage_json(const Usage& usage) {
           {"prompt_cache_miss_tokens", usage.prompt_tokens - usage.cached_tokens},
           {"prompt_tokens_details", {{"cached_tokens", usage.cached_tokens}}},
           {"completion_tokens_details", {{"reasoning_tokens", usage.reasoning_tokens}}},
-          {"thimble",
-           {{"replayed_tokens", usage.replayed_tokens},
-            {"computed_tokens", usage.computed_tokens},
-            {"exact", usage.exact}}}};
+          {"thimble", thimble_usage_json(usage)}};
 }
 
 // A chunk around one choice, or none.
@@ -39,10 +37,6 @@ std::string chunk_text(const AnswerFrame& frame, OrderedJson choices, OrderedJso
   // OpenAI sends the null too, so that clients know usage is to come.
   if (frame.with_usage) out["usage"] = std::move(usage);
   return to_text(out);
-}
-
-OrderedJson reason_json(const char* finish_reason) {
-  return finish_reason == nullptr ? OrderedJson(nullptr) : OrderedJson(finish_reason);
 }
 
 OrderedJson logprobs_json(const AnswerFrame& frame, const AnswerPart& part,
@@ -96,7 +90,7 @@ OrderedJson choice_json(const AnswerFrame& frame, const WholeChoice& whole,
     choice["text"] = all.text.content;
   }
   choice["logprobs"] = logprobs_json(frame, all, tokenizer);
-  choice["finish_reason"] = reason_json(whole.finish_reason);
+  choice["finish_reason"] = finish_reason_name(whole.end);
   if (all.prompt_logprobs && !chat) {
     choice["prompt_logprobs"] = prompt_logprobs_json(*all.prompt_logprobs, tokenizer);
   }
@@ -115,8 +109,16 @@ OrderedJson model_object(const ModelInfo& model) {
 
 }  // namespace
 
-const char* finish_reason_name(engine::FinishReason reason) {
-  return reason == engine::FinishReason::kLength ? "length" : "stop";
+const char* finish_reason_name(AnswerEnd end) {
+  switch (end) {
+    case AnswerEnd::kStop:
+      return "stop";
+    case AnswerEnd::kLength:
+      return "length";
+    case AnswerEnd::kCalls:
+      return "tool_calls";
+  }
+  return "stop";
 }
 
 std::string part_chunk(const AnswerFrame& frame, ChunkPlace place, const AnswerPart& part,
@@ -138,7 +140,7 @@ std::string part_chunk(const AnswerFrame& frame, ChunkPlace place, const AnswerP
   return chunk_text(frame, OrderedJson::array({std::move(choice)}), nullptr);
 }
 
-std::string finish_chunk(const AnswerFrame& frame, const char* finish_reason, uint32_t index) {
+std::string finish_chunk(const AnswerFrame& frame, AnswerEnd end, uint32_t index) {
   OrderedJson choice = {{"index", index}};
   if (frame.kind == AnswerKind::kChat) {
     choice["delta"] = OrderedJson::object();
@@ -146,7 +148,7 @@ std::string finish_chunk(const AnswerFrame& frame, const char* finish_reason, ui
     choice["text"] = "";
   }
   choice["logprobs"] = nullptr;
-  choice["finish_reason"] = reason_json(finish_reason);
+  choice["finish_reason"] = finish_reason_name(end);
   return chunk_text(frame, OrderedJson::array({std::move(choice)}), nullptr);
 }
 

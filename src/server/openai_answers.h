@@ -69,18 +69,22 @@ struct AnswerPart {
   std::optional<std::vector<engine::PromptToken>> prompt_logprobs;
 };
 
-const char* finish_reason_name(engine::FinishReason reason);
+// What an answer ended in. A limit that cuts a call is a limit.
+enum class AnswerEnd { kStop, kLength, kCalls };
+
+// OpenAI's finish_reason: "stop", "length", "tool_calls".
+const char* finish_reason_name(AnswerEnd end);
 
 // The part's text as one chunk; `first` is the stream's first (it names the role).
 enum class ChunkPlace { kFirst, kLater };
 std::string part_chunk(const AnswerFrame& frame, ChunkPlace place, const AnswerPart& part,
                        const text::Tokenizer& tokenizer);
-std::string finish_chunk(const AnswerFrame& frame, const char* finish_reason, uint32_t choice);
+std::string finish_chunk(const AnswerFrame& frame, AnswerEnd end, uint32_t choice);
 std::string usage_chunk(const AnswerFrame& frame, const Usage& usage);
 
 struct WholeChoice {
   const AnswerPart* all = nullptr;
-  const char* finish_reason = "";
+  AnswerEnd end = AnswerEnd::kStop;
 };
 // REQUIRES: at least one choice.
 std::string whole_answer(const AnswerFrame& frame, std::span<const WholeChoice> choices,

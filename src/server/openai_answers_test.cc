@@ -76,8 +76,9 @@ TEST(Answers, OffsetsAgreeWithTheText) {
 }
 
 TEST(Answers, FinishReasons) {
-  EXPECT_STREQ(finish_reason_name(engine::FinishReason::kLength), "length");
-  EXPECT_STREQ(finish_reason_name(engine::FinishReason::kStop), "stop");
+  EXPECT_STREQ(finish_reason_name(AnswerEnd::kLength), "length");
+  EXPECT_STREQ(finish_reason_name(AnswerEnd::kStop), "stop");
+  EXPECT_STREQ(finish_reason_name(AnswerEnd::kCalls), "tool_calls");
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "server/internal/chunk_writer.h"
 #include "server/internal/identity.h"
 #include "server/internal/json.h"
 #include "server/origin.h"
@@ -292,28 +293,33 @@ Routes::Reply Routes::chat(const Call& call) {
   THIMBLE_TRY(check_model(request.common.model));
   const Prompt prompt =
       THIMBLE_TRY(chat_prompt(request, generator_.info(), options_.defaults, turns_));
-  return generate(call, AnswerKind::kChat, request.common, prompt);
+  return generate(call, chunks(AnswerKind::kChat, request.common, prompt), request.common, prompt);
 }
 
 Routes::Reply Routes::completion(const Call& call) {
   const CompletionRequest request = THIMBLE_TRY(parse_completion_request(call.request.body));
   THIMBLE_TRY(check_model(request.common.model));
   const Prompt prompt = THIMBLE_TRY(completion_prompt(request, generator_.info()));
-  return generate(call, AnswerKind::kCompletion, request.common, prompt);
+  return generate(call, chunks(AnswerKind::kCompletion, request.common, prompt), request.common,
+                  prompt);
 }
 
-Routes::Reply Routes::generate(const Call& call, AnswerKind kind, const GenerationFields& fields,
+Routes::Spelling Routes::chunks(AnswerKind kind, const GenerationFields& fields,
+                                const Prompt& prompt) const {
+  const ModelInfo& info = generator_.info();
+  const std::string id = random_id(kind == AnswerKind::kChat ? "chatcmpl-" : "cmpl-");
+  return {id, make_chunk_writer({kind, id, base::wall_seconds(), info.name, options_.fingerprint,
+                                 prompt.starts_in_reasoning, fields.include_usage},
+                                *info.tokenizer)};
+}
+
+Routes::Reply Routes::generate(const Call& call, Spelling spelling, const GenerationFields& fields,
                                const Prompt& prompt) {
   auto request =
       THIMBLE_TRY(generation_request(prompt, fields, generator_.info(), options_.defaults));
   AnswerOptions options;
-  options.frame = {kind,
-                   random_id(kind == AnswerKind::kChat ? "chatcmpl-" : "cmpl-"),
-                   base::wall_seconds(),
-                   generator_.info().name,
-                   options_.fingerprint,
-                   prompt.starts_in_reasoning,
-                   fields.include_usage};
+  options.id = std::move(spelling.id);
+  options.writer = std::move(spelling.writer);
   options.request_id = call.id;
   options.delivery = fields.stream ? Delivery::kStream : Delivery::kWhole;
   options.text = {.starts_in_reasoning = prompt.starts_in_reasoning,

@@ -65,6 +65,11 @@ class Routes {
  private:
   struct Call;
   struct Route;
+  // An answer's name and how it reads.
+  struct Spelling {
+    std::string id;
+    std::unique_ptr<AnswerWriter> writer;
+  };
   // Empty: the answer comes later, through an Answer.
   using Reply = ApiResult<std::optional<net::HttpResponse>>;
 
@@ -84,7 +89,8 @@ class Routes {
   Reply detokenize(const Call& call);
   Reply chat(const Call& call);
   Reply completion(const Call& call);
-  Reply generate(const Call& call, AnswerKind kind, const GenerationFields& fields,
+  Spelling chunks(AnswerKind kind, const GenerationFields& fields, const Prompt& prompt) const;
+  Reply generate(const Call& call, Spelling spelling, const GenerationFields& fields,
                  const Prompt& prompt);
   std::function<void(std::vector<int32_t>)> rememberer(const Prompt& prompt);
   void finished(const Answer* answer, const AnswerSummary& summary);
