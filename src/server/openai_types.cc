@@ -1,46 +1,12 @@
 #include "server/openai_types.h"
 
+#include "server/internal/content.h"
 #include "server/internal/generation_fields.h"
 #include "server/internal/json.h"
 #include "server/internal/tool_fields.h"
 
 namespace thimble::server {
 namespace {
-
-// [parts] or a string.
-ApiResult<std::vector<text::ContentPart>> read_content(const Json& content,
-                                                       const std::string& path) {
-  using Parts = std::vector<text::ContentPart>;
-  if (content.is_string()) {
-    return Parts{{text::PartKind::kText, content.get<std::string>()}};
-  }
-  if (!content.is_array()) {
-    return bad_field(path, fmt::format("'{}' must be a string or an array of parts, not {}", path,
-                                       type_name(content)));
-  }
-  Parts parts;
-  for (size_t i = 0; i < content.size(); ++i) {
-    const std::string at = indexed(path, i);
-    if (content[i].is_string()) {
-      parts.push_back({text::PartKind::kText, content[i].get<std::string>()});
-      continue;
-    }
-    if (!content[i].is_object()) {
-      return bad_field(at, fmt::format("'{}' must be an object with a 'type'", at));
-    }
-    const Fields part(content[i], at);
-    const auto type = THIMBLE_TRY(part.string("type"));
-    const auto kind = text::parse_part_kind(type.value_or(""));
-    if (!kind) return bad_field(part.path_of("type"), kind.error().describe());
-    if (*kind == text::PartKind::kImage) {
-      return not_yet(at, fmt::format("'{}': images are not supported yet", at));
-    }
-    auto text = THIMBLE_TRY(part.string("text"));
-    if (!text) return bad_field(part.path_of("text"), fmt::format("'{}' has no 'text'", at));
-    parts.push_back({*kind, std::move(*text)});
-  }
-  return parts;
-}
 
 ApiResult<text::Role> read_role(const Fields& message) {
   const std::string path = message.path_of("role");
@@ -68,7 +34,8 @@ ApiResult<text::ChatMessage> read_message(const Fields& fields) {
     message.call_id = THIMBLE_TRY(fields.string("tool_call_id")).value_or("");
   }
   if (const Json* content = fields.find("content")) {
-    message.content = THIMBLE_TRY(read_content(*content, fields.path_of("content")));
+    message.content =
+        THIMBLE_TRY(read_content(*content, fields.path_of("content"), PartNames::kChat));
   } else if (!assistant || (!reasoning && message.calls.empty())) {
     return bad_field(fields.path_of("content"),
                      fmt::format("'{}' is missing", fields.path_of("content")));
@@ -140,10 +107,10 @@ ApiResult<text::PromptEnding> read_ending(const Fields& fields,
 // `body`: what `fields` were parsed from.
 ApiResult<ChatRequest> read_chat_request(const Fields& fields, std::string_view body) {
   ChatRequest out;
-  out.common = THIMBLE_TRY(read_generation_fields(fields));
+  out.common = THIMBLE_TRY(read_generation_fields(fields, kMaxTokensNames));
   THIMBLE_TRY(refuse_unsupported(fields));
   THIMBLE_TRY(refuse_modalities(fields));
-  out.tools = THIMBLE_TRY(read_tool_fields(fields, body));
+  out.tools = THIMBLE_TRY(read_tool_fields(fields, body, ToolShape::kNested));
   out.common.top_logprobs = THIMBLE_TRY(read_chat_logprobs(fields));
   out.messages = THIMBLE_TRY(read_messages(fields));
   out.reasoning = THIMBLE_TRY(read_reasoning_fields(fields));
@@ -191,7 +158,7 @@ ApiResult<CompletionRequest> parse_completion_request(std::string_view body) {
   const Json object = THIMBLE_TRY(parse_object(body));
   const Fields fields(object, "");
   CompletionRequest out;
-  out.common = THIMBLE_TRY(read_generation_fields(fields));
+  out.common = THIMBLE_TRY(read_generation_fields(fields, kMaxTokensNames));
   THIMBLE_TRY(refuse_unsupported(fields));
   THIMBLE_TRY(refuse_completion_fields(fields));
   if (const auto n = THIMBLE_TRY(fields.integer("logprobs", 0, kCompletionLogprobsMax))) {

@@ -73,7 +73,9 @@ struct ToolFields {
 
 struct ChatRequest {
   GenerationFields common;
+  std::string field = "messages";  // what holds the conversation
   std::vector<text::ChatMessage> messages;
+  std::vector<std::string> sources = {};  // where each is in the request; empty: "messages[i]"
   ReasoningFields reasoning;
   text::PromptEnding ending;
   ToolFields tools;

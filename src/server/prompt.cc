@@ -73,6 +73,24 @@ ApiResult<void> force_call(const ChatRequest& request, text::ChatOptions& option
   return {};
 }
 
+// The renderer names the message, or the field, that it cannot take; a client knows the former by
+// its place in the request.
+ApiError render_error(Error error, const ChatRequest& request) {
+  std::string at = request.field;
+  if (!error.steps.empty()) {
+    std::string& step = error.steps.back();
+    for (size_t i = 0; i < request.sources.size(); ++i) {
+      if (step != fmt::format("messages[{}]", i)) continue;
+      step = request.sources[i];
+      break;
+    }
+    at = step;
+  }
+  ApiError out = api_error(error);
+  out.param = std::move(at);
+  return out;
+}
+
 ApiResult<text::ChatOptions> chat_options(const ChatRequest& request, const ModelInfo& model,
                                           const PromptDefaults& defaults) {
   text::ChatOptions options{.encoding = defaults.encoding,
@@ -104,14 +122,9 @@ ApiResult<Prompt> chat_prompt(const ChatRequest& request, const ModelInfo& model
   }
   const text::ChatOptions options = THIMBLE_TRY(chat_options(request, model, defaults));
   const auto rendered = text::render_chat(request.messages, options, *model.chat_tokens);
-  if (!rendered) {
-    ApiError error = api_error(rendered.error());
-    // The renderer names the message it cannot take.
-    error.param = rendered.error().steps.empty() ? "messages" : rendered.error().steps.back();
-    return tl::unexpected(std::move(error));
-  }
+  if (!rendered) return tl::unexpected(render_error(rendered.error(), request));
   Prompt prompt;
-  prompt.field = "messages";
+  prompt.field = request.field;
   ChatTokens encoded = encode_chat(*rendered, *model.tokenizer, *model.chat_tokens,
                                    request.common.cache_salt, &turns);
   prompt.snapshot_points =

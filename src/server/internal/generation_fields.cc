@@ -85,9 +85,9 @@ ApiResult<std::vector<std::string>> read_stop(const Fields& fields) {
   return out;
 }
 
-ApiResult<void> read_max_tokens(const Fields& fields, GenerationFields& out) {
-  // OpenAI's newer name wins where a client sends both.
-  for (const char* name : {"max_completion_tokens", "max_tokens"}) {
+ApiResult<void> read_max_tokens(const Fields& fields, std::span<const char* const> names,
+                                GenerationFields& out) {
+  for (const char* name : names) {
     if (const auto v = THIMBLE_TRY(fields.integer(name, 1, kInt32Max))) {
       out.max_tokens = static_cast<uint32_t>(*v);
       out.max_tokens_name = name;
@@ -158,12 +158,13 @@ ApiResult<std::optional<uint32_t>> read_prompt_logprobs(const Fields& fields, bo
 
 }  // namespace
 
-ApiResult<GenerationFields> read_generation_fields(const Fields& fields) {
+ApiResult<GenerationFields> read_generation_fields(const Fields& fields,
+                                                   std::span<const char* const> max_tokens_names) {
   GenerationFields out;
   out.model = THIMBLE_TRY(fields.string("model")).value_or("");
   out.sampling = THIMBLE_TRY(read_sampling(fields));
   out.seed = THIMBLE_TRY(read_seed(fields));
-  THIMBLE_TRY(read_max_tokens(fields, out));
+  THIMBLE_TRY(read_max_tokens(fields, max_tokens_names, out));
   out.stop = THIMBLE_TRY(read_stop(fields));
   const bool skip = THIMBLE_TRY(fields.boolean("skip_special_tokens")).value_or(true);
   out.control = skip ? engine::ControlTokens::kHide : engine::ControlTokens::kShow;
@@ -189,16 +190,19 @@ ApiResult<void> refuse_unsupported(const Fields& fields) {
                            "guided_choice", "guided_grammar", "grammar"}) {
     THIMBLE_TRY(refuse_unless_empty(fields, name));
   }
-  const auto format = THIMBLE_TRY(fields.object("response_format"));
+  return refuse_format(fields, "response_format");
+}
+
+ApiResult<void> refuse_format(const Fields& fields, const char* name) {
+  const auto format = THIMBLE_TRY(fields.object(name));
   if (!format) return {};
   const auto type = THIMBLE_TRY(format->string("type"));
-  if (!type) {
-    return bad_field("response_format.type", "'response_format.type' is missing");
-  }
+  const std::string at = format->path_of("type");
+  if (!type) return bad_field(at, fmt::format("'{}' is missing", at));
   if (type == "text") return {};
+  const std::string path = fields.path_of(name);
   return not_yet(
-      "response_format",
-      fmt::format("'response_format' of type '{}' is not supported yet; only 'text' is", *type));
+      path, fmt::format("'{}' of type '{}' is not supported yet; only 'text' is", path, *type));
 }
 
 ApiResult<std::vector<int32_t>> read_token_ids(const Json& array, const std::string& path) {

@@ -1,5 +1,6 @@
-// Reasoning has many spellings: DeepSeek's `thinking`, OpenAI's `reasoning_effort`, and what vLLM
-// passes to the chat template. They are collected with their names, and must agree.
+// Reasoning has many spellings: DeepSeek's `thinking`, OpenAI's `reasoning_effort` and
+// `reasoning.effort`, and what vLLM passes to the chat template. They are collected with their
+// names, and must agree.
 #include "server/internal/generation_fields.h"
 
 namespace thimble::server {
@@ -24,10 +25,10 @@ class Collector {
   }
 
   // The first source that names an effort wins; the names are equal in what they may say.
-  ApiResult<void> effort(const Fields& fields) {
-    const Json* value = fields.find("reasoning_effort");
+  ApiResult<void> effort(const Fields& fields, const char* name) {
+    const Json* value = fields.find(name);
     if (value == nullptr) return {};
-    const std::string path = fields.path_of("reasoning_effort");
+    const std::string path = fields.path_of(name);
     const auto parsed = THIMBLE_TRY(parse(*value, path));
     THIMBLE_TRY(thinking(path, parsed.thinking));
     if (parsed.thinking && !out_.budget) out_.budget = parsed.budget;
@@ -73,21 +74,33 @@ ApiResult<void> read_template_kwargs(const Fields& kwargs, Collector& collector)
   if (const auto drop = THIMBLE_TRY(kwargs.boolean("drop_thinking"))) {
     collector.fields().past = *drop ? text::PastReasoning::kDrop : text::PastReasoning::kKeep;
   }
-  return collector.effort(kwargs);
+  return collector.effort(kwargs, "reasoning_effort");
+}
+
+ApiResult<ReasoningFields> read_shared(const Fields& fields, Collector& collector) {
+  if (const auto thinking = THIMBLE_TRY(fields.object("thinking"))) {
+    THIMBLE_TRY(read_thinking_object(*thinking, collector));
+  }
+  THIMBLE_TRY(collector.effort(fields, "reasoning_effort"));
+  if (const auto kwargs = THIMBLE_TRY(fields.object("chat_template_kwargs"))) {
+    THIMBLE_TRY(read_template_kwargs(*kwargs, collector));
+  }
+  return collector.fields();
 }
 
 }  // namespace
 
 ApiResult<ReasoningFields> read_reasoning_fields(const Fields& fields) {
   Collector collector;
-  if (const auto thinking = THIMBLE_TRY(fields.object("thinking"))) {
-    THIMBLE_TRY(read_thinking_object(*thinking, collector));
+  return read_shared(fields, collector);
+}
+
+ApiResult<ReasoningFields> read_responses_reasoning(const Fields& fields) {
+  Collector collector;
+  if (const auto reasoning = THIMBLE_TRY(fields.object("reasoning"))) {
+    THIMBLE_TRY(collector.effort(*reasoning, "effort"));
   }
-  THIMBLE_TRY(collector.effort(fields));
-  if (const auto kwargs = THIMBLE_TRY(fields.object("chat_template_kwargs"))) {
-    THIMBLE_TRY(read_template_kwargs(*kwargs, collector));
-  }
-  return collector.fields();
+  return read_shared(fields, collector);
 }
 
 }  // namespace thimble::server

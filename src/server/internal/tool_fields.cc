@@ -25,20 +25,40 @@ ApiResult<void> check_type(const Fields& fields) {
   return not_yet(path, fmt::format("'{}' must be 'function'; no other type is supported", path));
 }
 
+// A flat tool's function: all but its type.
+std::string without_type(std::string_view tool) {
+  std::string out = "{";
+  for (const auto& member : text::json_members(tool).value_or(std::vector<text::JsonMember>{})) {
+    if (member.key == "type") continue;
+    if (out.size() > 1) out += ", ";
+    out += text::json_quoted(member.key) + ": ";
+    out += member.value;
+  }
+  return out + "}";
+}
+
 ApiResult<text::Tool> read_tool(const Json& json, std::string_view spelling,
-                                const std::string& path) {
+                                const std::string& path, ToolShape shape) {
   if (!json.is_object()) return bad_field(path, fmt::format("'{}' must be an object", path));
   const Fields tool(json, path);
   THIMBLE_TRY(check_type(tool));
-  const auto function = THIMBLE_TRY(tool.object("function"));
-  const std::string at = tool.path_of("function");
-  if (!function) return bad_field(at, fmt::format("'{}' is missing", at));
-  auto made = text::make_tool(spelled(spelling, "function"));
+  std::string at = path;
+  std::string function;
+  if (shape == ToolShape::kNested) {
+    at = tool.path_of("function");
+    const auto nested = THIMBLE_TRY(tool.object("function"));
+    if (!nested) return bad_field(at, fmt::format("'{}' is missing", at));
+    function = spelled(spelling, "function");
+  } else {
+    function = without_type(spelling);
+  }
+  auto made = text::make_tool(function);
   if (!made) return bad_field(at, fmt::format("'{}': {}", at, made.error().describe()));
   return *std::move(made);
 }
 
-ApiResult<std::vector<text::Tool>> read_tools(const Fields& fields, std::string_view body) {
+ApiResult<std::vector<text::Tool>> read_tools(const Fields& fields, std::string_view body,
+                                              ToolShape shape) {
   std::vector<text::Tool> tools;
   const Json* list = THIMBLE_TRY(fields.array("tools"));
   if (list == nullptr || list->empty()) return tools;
@@ -52,10 +72,10 @@ ApiResult<std::vector<text::Tool>> read_tools(const Fields& fields, std::string_
   }
   for (size_t i = 0; i < list->size(); ++i) {
     const std::string path = indexed("tools", i);
-    text::Tool tool = THIMBLE_TRY(read_tool((*list)[i], (*spellings)[i], path));
+    text::Tool tool = THIMBLE_TRY(read_tool((*list)[i], (*spellings)[i], path, shape));
     const auto same = [&](const text::Tool& other) { return other.name == tool.name; };
     if (std::any_of(tools.begin(), tools.end(), same)) {
-      const std::string at = path + ".function.name";
+      const std::string at = path + (shape == ToolShape::kNested ? ".function.name" : ".name");
       return bad_field(at, fmt::format("'{}': there is another tool '{}'", at, tool.name));
     }
     tools.push_back(std::move(tool));
@@ -63,24 +83,34 @@ ApiResult<std::vector<text::Tool>> read_tools(const Fields& fields, std::string_
   return tools;
 }
 
-ApiResult<ToolChoice> read_choice(const Fields& fields, const std::vector<text::Tool>& tools) {
+// Of the function that `choice` names.
+ApiResult<std::string> read_chosen(const Fields& choice, const std::vector<text::Tool>& tools,
+                                   ToolShape shape) {
+  THIMBLE_TRY(check_type(choice));
+  std::optional<std::string> name;
+  std::string at = choice.path_of("name");
+  if (shape == ToolShape::kFlat) {
+    name = THIMBLE_TRY(choice.string("name"));
+  } else {
+    at = choice.path_of("function.name");
+    const auto function = THIMBLE_TRY(choice.object("function"));
+    if (function) name = THIMBLE_TRY(function->string("name"));
+  }
+  if (name.value_or("").empty()) return bad_field(at, fmt::format("'{}' is missing", at));
+  if (std::ranges::count(tools, *name, &text::Tool::name) == 0) {
+    return bad_field(at, fmt::format("'{}' names no function of 'tools'", at));
+  }
+  return *std::move(name);
+}
+
+ApiResult<ToolChoice> read_choice(const Fields& fields, const std::vector<text::Tool>& tools,
+                                  ToolShape shape) {
   const Json* json = fields.find("tool_choice");
   if (json == nullptr || *json == "auto") return ToolChoice{};
   if (*json == "none") return ToolChoice{ToolChoice::Kind::kNone, {}};
   ToolChoice choice{ToolChoice::Kind::kRequired, {}};
   if (json->is_object()) {
-    const Fields object(*json, "tool_choice");
-    THIMBLE_TRY(check_type(object));
-    const auto function = THIMBLE_TRY(object.object("function"));
-    if (function) choice.name = THIMBLE_TRY(function->string("name")).value_or("");
-    if (choice.name.empty()) {
-      return bad_field("tool_choice.function.name", "'tool_choice.function.name' is missing");
-    }
-    const auto known = [&](const text::Tool& tool) { return tool.name == choice.name; };
-    if (std::none_of(tools.begin(), tools.end(), known)) {
-      return bad_field("tool_choice.function.name",
-                       "'tool_choice.function.name' names no function of 'tools'");
-    }
+    choice.name = THIMBLE_TRY(read_chosen(Fields(*json, "tool_choice"), tools, shape));
   } else if (*json != "required") {
     return bad_field("tool_choice",
                      "'tool_choice' must be 'none', 'auto', 'required' or name a function");
@@ -105,7 +135,8 @@ ApiResult<text::ToolCall> read_call(const Json& json, const std::string& path) {
 
 }  // namespace
 
-ApiResult<ToolFields> read_tool_fields(const Fields& fields, std::string_view body) {
+ApiResult<ToolFields> read_tool_fields(const Fields& fields, std::string_view body,
+                                       ToolShape shape) {
   for (const char* name : {"functions", "function_call"}) {
     const Json* value = fields.find(name);
     if (value == nullptr || *value == "none" || *value == "auto") continue;
@@ -113,8 +144,8 @@ ApiResult<ToolFields> read_tool_fields(const Fields& fields, std::string_view bo
     return not_yet(name, fmt::format("'{}' is not supported; send 'tools'", name));
   }
   ToolFields out;
-  out.tools = THIMBLE_TRY(read_tools(fields, body));
-  out.choice = THIMBLE_TRY(read_choice(fields, out.tools));
+  out.tools = THIMBLE_TRY(read_tools(fields, body, shape));
+  out.choice = THIMBLE_TRY(read_choice(fields, out.tools, shape));
   out.parallel = THIMBLE_TRY(fields.boolean("parallel_tool_calls")).value_or(true);
   return out;
 }
