@@ -21,6 +21,11 @@ std::string sse_event(std::string_view data) {
   return out;
 }
 
+std::string sse_event(std::string_view name, std::string_view data) {
+  DCHECK(name.find_first_of("\r\n") == std::string_view::npos);
+  return std::string("event: ").append(name) + '\n' + sse_event(data);
+}
+
 std::string sse_comment(std::string_view text) {
   DCHECK(text.find_first_of("\r\n") == std::string_view::npos);
   return std::string(": ").append(text).append("\n\n");

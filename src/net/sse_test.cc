@@ -16,6 +16,10 @@ TEST(Sse, EveryLineBreakStartsADataLine) {
   EXPECT_EQ(sse_event("a\r\nb\rc\n"), "data: a\ndata: b\ndata: c\ndata: \n\n");
 }
 
+TEST(Sse, ANameComesBeforeTheData) {
+  EXPECT_EQ(sse_event("a.b", "x\ny"), "event: a.b\ndata: x\ndata: y\n\n");
+}
+
 TEST(Sse, CommentsAreNoEvents) { EXPECT_EQ(sse_comment("keep-alive"), ": keep-alive\n\n"); }
 
 }  // namespace

@@ -7,6 +7,8 @@
 #include "server/internal/chunk_writer.h"
 #include "server/internal/identity.h"
 #include "server/internal/json.h"
+#include "server/internal/response_request.h"
+#include "server/internal/response_writer.h"
 #include "server/origin.h"
 #include "text/utf8.h"
 
@@ -116,7 +118,7 @@ void Routes::shut_down() {
 }
 
 const Routes::Route* Routes::find_route(std::string_view path) {
-  static constexpr std::array<Route, 9> kRoutes{{
+  static constexpr std::array<Route, 10> kRoutes{{
       {"/health", "GET", Access::kOpen, &Routes::health},
       {"/models", "GET", Access::kKeyed, &Routes::models},
       {"/plan", "GET", Access::kKeyed, &Routes::plan},
@@ -126,6 +128,7 @@ const Routes::Route* Routes::find_route(std::string_view path) {
       {"/detokenize", "POST", Access::kKeyed, &Routes::detokenize},
       {"/chat/completions", "POST", Access::kKeyed, &Routes::chat},
       {"/completions", "POST", Access::kKeyed, &Routes::completion},
+      {"/responses", "POST", Access::kKeyed, &Routes::response},
   }};
   static constexpr Route kModel{kModelPrefix, "GET", Access::kKeyed, &Routes::model};
   for (const Route& route : kRoutes) {
@@ -302,6 +305,19 @@ Routes::Reply Routes::completion(const Call& call) {
   const Prompt prompt = THIMBLE_TRY(completion_prompt(request, generator_.info()));
   return generate(call, chunks(AnswerKind::kCompletion, request.common, prompt), request.common,
                   prompt);
+}
+
+Routes::Reply Routes::response(const Call& call) {
+  ResponseRequest request = THIMBLE_TRY(parse_response_request(call.request.body));
+  const GenerationFields& common = request.chat.common;
+  THIMBLE_TRY(check_model(common.model));
+  const ModelInfo& info = generator_.info();
+  const Prompt prompt = THIMBLE_TRY(chat_prompt(request.chat, info, options_.defaults, turns_));
+  const std::string id = random_id("resp_");
+  return generate(
+      call,
+      {id, make_response_writer({id, base::wall_seconds(), info.name, std::move(request.echo)})},
+      common, prompt);
 }
 
 Routes::Spelling Routes::chunks(AnswerKind kind, const GenerationFields& fields,

@@ -7,7 +7,7 @@
 //   GET  /v1/cache                 what the cache holds
 //   GET  /v1/models[/NAME]
 //   GET  /v1/plan                  the capacity plan (server/plan_route.h)
-//   POST /v1/chat/completions      POST /v1/completions
+//   POST /v1/chat/completions      POST /v1/completions      POST /v1/responses
 //   POST /tokenize                 POST /detokenize
 //
 // API paths work with and without "/v1", but /plan is
@@ -89,6 +89,7 @@ class Routes {
   Reply detokenize(const Call& call);
   Reply chat(const Call& call);
   Reply completion(const Call& call);
+  Reply response(const Call& call);
   Spelling chunks(AnswerKind kind, const GenerationFields& fields, const Prompt& prompt) const;
   Reply generate(const Call& call, Spelling spelling, const GenerationFields& fields,
                  const Prompt& prompt);

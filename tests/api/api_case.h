@@ -11,8 +11,9 @@
 //   --- response          status, headers that must be there, blank line, a pattern of the body
 //   --- engine            pattern of the request that reached the engine, prompt as text
 //
-// A body pattern is JSON (json_pattern.h), or lines "data: PATTERN" for a stream. Without a blank
-// line nothing is said about the body. "request" and what follows may be repeated.
+// A body pattern is JSON (json_pattern.h), or for a stream lines "data: PATTERN", each after a line
+// "event: NAME" where events have names. Without a blank line nothing is said about the body.
+// "request" and what follows may be repeated.
 #pragma once
 
 #include <string>

@@ -134,7 +134,9 @@ class Runner {
                 expected.head[i].substr(colon + 2));
     }
     if (!expected.has_body) return;
-    if (expected.body.starts_with("data: ")) return check_stream(expected.body);
+    if (expected.body.starts_with("data: ") || expected.body.starts_with("event: ")) {
+      return check_stream(expected.body);
+    }
     const json value = json::parse(answer_.body, nullptr, false);
     ASSERT_FALSE(value.is_discarded()) << answer_.body;
     EXPECT_EQ(mismatch(parse_pattern(expected.body), value), "") << answer_.body;
@@ -147,6 +149,10 @@ class Runner {
     }
     const std::vector<std::string> patterns = lines_of(expected);
     for (size_t i = 0; i < std::min(events.size(), patterns.size()); ++i) {
+      if (patterns[i].starts_with("event: ")) {
+        ASSERT_EQ(events[i], patterns[i]) << "line " << i << " of\n" << answer_.body;
+        continue;
+      }
       const std::string pattern = patterns[i].substr(6);
       ASSERT_TRUE(events[i].starts_with("data: ")) << events[i];
       const std::string event = events[i].substr(6);

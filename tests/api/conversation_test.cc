@@ -61,10 +61,21 @@ class Conversation : public testing::Test {
     if (server_ != nullptr) server_->stop(0);
   }
 
+  bool other_tokens(const std::string& text, const json& count) {
+    const bool letters =
+        std::all_of(text.begin(), text.end(), [](char c) { return c >= 'a' && c <= 'z'; });
+    return letters &&
+           post("/tokenize", {{"content", text}, {"parse_special", false}})["count"] != count;
+  }
+
   json post(const char* path, const json& body) {
     const net::Answer answer = net::ask(server_->port(), "POST", path, body.dump(), {});
     EXPECT_EQ(answer.status, 200u) << answer.body;
     return json::parse(answer.body, nullptr, false);
+  }
+
+  static std::string text_of(const json& response) {
+    return response["output"][0]["content"][0]["text"];
   }
 
   // Short answers of letters: the first seed whose answer is text that is encoded otherwise.
@@ -73,10 +84,16 @@ class Conversation : public testing::Test {
       request["seed"] = seed;
       const json answer = post("/v1/chat/completions", request);
       const std::string content = answer["choices"][0]["message"]["content"];
-      const bool letters =
-          std::all_of(content.begin(), content.end(), [](char c) { return c >= 'a' && c <= 'z'; });
-      const json tokens = post("/tokenize", {{"content", content}, {"parse_special", false}});
-      if (letters && tokens["count"] != answer["usage"]["completion_tokens"]) return answer;
+      if (other_tokens(content, answer["usage"]["completion_tokens"])) return answer;
+    }
+    ADD_FAILURE() << "no seed gives such an answer";
+    return {};
+  }
+  json response_with_other_tokens(json request) {
+    for (int seed = 0; seed < 200; ++seed) {
+      request["seed"] = seed;
+      const json answer = post("/v1/responses", request);
+      if (other_tokens(text_of(answer), answer["usage"]["output_tokens"])) return answer;
     }
     ADD_FAILURE() << "no seed gives such an answer";
     return {};
@@ -113,6 +130,34 @@ TEST_F(Conversation, HitsTheWholeTurnBefore) {
     const json theirs = post("/v1/chat/completions", other)["usage"];
     EXPECT_EQ(theirs["prompt_tokens_details"]["cached_tokens"], 0);
     EXPECT_NE(theirs["prompt_tokens"], usage["prompt_tokens"]) << "spelled as text is encoded";
+  }
+}
+
+// The same of a conversation of items: a response's output, as it came, and the next question. As a
+// chat it is the same prompt.
+TEST_F(Conversation, ResponsesHitTheWholeTurnBefore) {
+  json input = {{{"role", "user"}, {"content", "hello there"}}};
+  json messages = {{{"role", "system"}, {"content", "be brief"}}, input[0]};
+  json request = {
+      {"instructions", "be brief"}, {"ignore_eos", true}, {"reasoning", {{"effort", "none"}}}};
+  for (int turn = 0; turn < 3; ++turn) {
+    request["input"] = input;
+    request["max_output_tokens"] = 7 + turn;
+    const json answer = response_with_other_tokens(request);
+    ASSERT_EQ(answer["output"].size(), 1u);
+    input.push_back(answer["output"][0]);
+    messages.push_back({{"role", "assistant"}, {"content", text_of(answer)}});
+    const json question = {{"role", "user"}, {"content", fmt::format("question {}", turn)}};
+    input.push_back(question);
+    messages.push_back(question);
+    request["input"] = input;
+    const json usage = post("/v1/responses", request)["usage"];
+    // The token sampled last was never run.
+    const uint64_t turn_tokens = answer["usage"]["total_tokens"].get<uint64_t>();
+    EXPECT_EQ(usage["input_tokens_details"]["cached_tokens"], turn_tokens - 1) << usage;
+    EXPECT_EQ(usage["thimble"]["exact"], true);
+    const json chat = post("/tokenize", {{"messages", messages}, {"reasoning_effort", "none"}});
+    EXPECT_EQ(chat["count"], usage["input_tokens"]);
   }
 }
 
