@@ -61,6 +61,8 @@ Sequence::Sequence(PendingRequest pending)
       text_(std::move(pending_.request.prompt)),
       started_us_(base::monotonic_us()) {
   end_.prompt_tokens = prompt_tokens_;
+  const auto& form = pending_.request.form;
+  if (form) guide_.emplace(*form, pending_.request.stop_tokens);
 }
 
 SequenceSpec Sequence::spec() const {
@@ -187,7 +189,10 @@ Result<GeneratedToken> Sequence::sample() {
   const uint64_t position = text_.size();
   const std::span<const float> logits = std::span(logits_).last(vocab_size_);
   GeneratedToken out;
-  out.token = THIMBLE_TRY(sampler_.sample(logits, position));
+  std::span<const uint64_t> allowed;
+  if (guide_) allowed = guide_->allowed(vocab_size_);
+  out.token = THIMBLE_TRY(sampler_.sample(logits, position, allowed));
+  if (guide_) guide_->accept(out.token);
   if (pending_.request.top_logprobs) {
     auto logprobs =
         THIMBLE_TRY(log_probabilities(logits, out.token, *pending_.request.top_logprobs));
@@ -211,6 +216,7 @@ void Sequence::emit(const GeneratedToken& token) {
   } catch (...) {
     return end(FinishReason::kError, thrown_by_sink());
   }
+  if (guide_ && guide_->is_over()) return end(FinishReason::kStop);
   if (end_.completion_tokens >= pending_.request.max_tokens) end(FinishReason::kLength);
 }
 
