@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "base/check.h"
-
 namespace thimble::engine {
 namespace {
 
@@ -37,14 +35,17 @@ std::span<const uint64_t> FormGuide::allowed(uint64_t vocab_size) {
   return bits_;
 }
 
-void FormGuide::accept(int32_t token) {
+Result<void> FormGuide::accept(int32_t token) {
   if (!begun_) {
     begun_ = token == form_.begins_after;
-    return;
+    return {};
   }
   const auto& stops = stop_tokens_;
-  if (std::find(stops.begin(), stops.end(), token) != stops.end()) return;
-  CHECK(form_.masker->accept(state_, token));
+  if (std::find(stops.begin(), stops.end(), token) != stops.end()) return {};
+  if (form_.masker->accept(state_, token)) return {};
+  return base::fail(ErrorCode::kUnsupported,
+                    "the answer's form leaves more than {} ways open to go on",
+                    text::kGrammarThreadsMax);
 }
 
 }  // namespace thimble::engine

@@ -192,7 +192,7 @@ Result<GeneratedToken> Sequence::sample() {
   std::span<const uint64_t> allowed;
   if (guide_) allowed = guide_->allowed(vocab_size_);
   out.token = THIMBLE_TRY(sampler_.sample(logits, position, allowed));
-  if (guide_) guide_->accept(out.token);
+  if (guide_) THIMBLE_TRY(guide_->accept(out.token));
   if (pending_.request.top_logprobs) {
     auto logprobs =
         THIMBLE_TRY(log_probabilities(logits, out.token, *pending_.request.top_logprobs));

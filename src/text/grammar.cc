@@ -96,7 +96,10 @@ class GrammarWalk {
     }
   }
 
+  // Once is enough, however many threads return.
   void leave(uint32_t frame) {
+    if (std::find(left_.begin(), left_.end(), frame) != left_.end()) return;
+    left_.push_back(frame);
     if (frame < state_.outer) return state_.left.push_back(frame);
     for (const GrammarThread& caller : state_.frames[frame].callers) todo_.push_back(caller);
   }
@@ -106,6 +109,7 @@ class GrammarWalk {
   const size_t fresh_;  // frames from here on begin at this byte
   std::vector<GrammarThread> todo_;
   std::vector<std::pair<uint32_t, uint32_t>> entered_;
+  std::vector<uint32_t> left_;
 };
 
 GrammarState Grammar::begin() const {
@@ -131,6 +135,10 @@ bool Grammar::read(GrammarState& state, uint8_t byte) const {
     }
   }
   walk.sort();
+  if (state.threads.size() > kGrammarThreadsMax) {
+    state.threads.clear();
+    state.left.clear();
+  }
   walk.trim();
   return !state.threads.empty() || !state.left.empty();
 }

@@ -7,7 +7,8 @@
 // compared and kept. A Grammar is immutable after GrammarBuilder::build(); any thread.
 //
 // Every rule reads a byte before it calls another or returns, every instruction leads to a return,
-// and no rule enters itself: the builder sees to it. So a state that has a thread can be completed.
+// and no rule enters itself: the builder sees to it. So a state that has a thread can be completed,
+// but for kGrammarThreadsMax.
 #pragma once
 
 #include <compare>
@@ -70,6 +71,9 @@ struct GrammarState {
   uint32_t outer = 0;                  // so many frames lead, whose callers are not known
   auto operator<=>(const GrammarState&) const = default;
 };
+
+// Texts that can be understood in more ways at once are none of the language.
+inline constexpr size_t kGrammarThreadsMax = 4096;
 
 class Grammar {
  public:

@@ -288,6 +288,9 @@ TEST(JsonSchema, HostileSchemasEndInAnError) {
   for (int i = 0; i < 20'000; ++i) list += ",\"" + std::to_string(i * 7919) + "x\"";
   EXPECT_THAT(refusal(list + "]}"), HasSubstr("the schema is too large"));
   EXPECT_THAT(refusal(R"({"title": ")" + std::string(300'000, 'x') + "\"}"), HasSubstr("262144"));
+  std::string crowd = R"({"anyOf": [{"maxLength": 0})";
+  for (int i = 1; i < 300; ++i) crowd += fmt::format(R"(,{{"maxLength": {}}})", i);
+  EXPECT_EQ(refusal(crowd + "]}"), "#: too many alternatives for one value");
   std::string doubling = R"({"$ref": "#/$defs/a0", "$defs": {)";
   for (int i = 0; i < 60; ++i) {
     doubling += fmt::format(

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "base/result.h"
 #include "engine/request.h"
 #include "text/grammar.h"
 
@@ -21,8 +22,9 @@ class FormGuide {
   // [vocab_size] bits, low ones first: 1 for a token that may come. Valid until the next call.
   std::span<const uint64_t> allowed(uint64_t vocab_size);
 
-  // REQUIRES: the token was allowed.
-  void accept(int32_t token);
+  // kUnsupported: the text can be understood in too many ways to go on. REQUIRES: the token was
+  // allowed.
+  Result<void> accept(int32_t token);
 
   // The answer has its form, and nothing may follow.
   bool is_over() const { return begun_ && state_.threads.empty(); }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "base/check.h"
 
@@ -142,17 +143,44 @@ std::vector<GrammarBuilder::Rule> GrammarBuilder::endless_rules() const {
   return endless;
 }
 
+std::vector<std::vector<GrammarBuilder::Rule>> GrammarBuilder::entered_rules() const {
+  std::vector<std::vector<Rule>> out(grammar_.rules_.size());
+  for (size_t i = 0; i < grammar_.instructions_.size(); ++i) {
+    const GrammarInstruction& now = grammar_.instructions_[i];
+    if (now.op == GrammarOp::kEnter) out[grammar_.owners_[i]].push_back(now.a);
+  }
+  return out;
+}
+
+std::vector<GrammarBuilder::Rule> GrammarBuilder::crowded_rules(size_t most) const {
+  const auto enters = entered_rules();
+  std::vector<Rule> crowded;
+  for (size_t r = 0; r < enters.size(); ++r) {
+    std::set<Rule> seen;
+    std::vector<Rule> todo = {static_cast<Rule>(r)};
+    while (!todo.empty() && seen.size() <= most) {
+      const Rule rule = todo.back();
+      todo.pop_back();
+      for (const Rule next : enters[rule]) {
+        if (seen.insert(next).second) todo.push_back(next);
+        if (seen.size() > most) break;
+      }
+    }
+    if (seen.size() > most) crowded.push_back(static_cast<Rule>(r));
+  }
+  return crowded;
+}
+
 // Rules are taken away that enter none of those left; what stays enters itself in the end, or one
 // that does.
 std::vector<GrammarBuilder::Rule> GrammarBuilder::circular_rules() const {
   const auto& rules = grammar_.rules_;
+  const auto entered = entered_rules();
   std::vector<std::vector<Rule>> entered_by(rules.size());
-  std::vector<uint32_t> enters(rules.size(), 0);
-  for (size_t i = 0; i < grammar_.instructions_.size(); ++i) {
-    const GrammarInstruction& now = grammar_.instructions_[i];
-    if (now.op != GrammarOp::kEnter) continue;
-    entered_by[now.a].push_back(grammar_.owners_[i]);
-    ++enters[grammar_.owners_[i]];
+  std::vector<size_t> enters(rules.size(), 0);
+  for (size_t r = 0; r < rules.size(); ++r) {
+    enters[r] = entered[r].size();
+    for (const Rule rule : entered[r]) entered_by[rule].push_back(static_cast<Rule>(r));
   }
   std::vector<Rule> free;
   for (size_t r = 0; r < rules.size(); ++r) {

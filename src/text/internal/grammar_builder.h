@@ -55,12 +55,15 @@ class GrammarBuilder {
   // Rules that no text completes, and rules that enter themselves, ascending.
   std::vector<Rule> endless_rules() const;
   std::vector<Rule> circular_rules() const;
+  // Rules that may enter more than `most` others, one through the other: so many ways a text has.
+  std::vector<Rule> crowded_rules(size_t most) const;
 
   // REQUIRES: all declared rules are written, none is endless or circular, not is_full().
   Grammar build(Rule root);
 
  private:
   At emit(GrammarInstruction instruction);
+  std::vector<std::vector<Rule>> entered_rules() const;  // [rules]
 
   Grammar grammar_;
   Rule rule_ = 0;

@@ -12,6 +12,8 @@
 namespace thimble::text {
 namespace {
 
+constexpr int kHopsMax = 16;              // a longer chain of references may be a circle
+constexpr size_t kAlternativesMax = 128;  // schemas within schemas, each counted
 constexpr std::string_view kTooLarge =
     "the schema is too large: more than 65,536 steps of its grammar";
 
@@ -56,14 +58,18 @@ Result<Grammar> SchemaCompiler::run() {
 }
 
 Result<void> SchemaCompiler::check_rules(Rule root) const {
-  const auto refuse = [&](Rule rule, std::string_view why) {
+  const auto refuse = [&](Rule rule, std::string_view why,
+                          ErrorCode code = ErrorCode::kInvalidArgument) {
     const auto at = written_.find(rule);
-    return schema_error(ErrorCode::kInvalidArgument,
-                        *(at == written_.end() ? written_.at(root) : at->second), why);
+    return schema_error(code, *(at == written_.end() ? written_.at(root) : at->second), why);
   };
   const auto circular = builder_.circular_rules();
   if (!circular.empty()) {
     return refuse(circular.front(), "refers to itself without anything in between");
+  }
+  const auto crowded = builder_.crowded_rules(kAlternativesMax);
+  if (!crowded.empty()) {
+    return refuse(crowded.front(), "too many alternatives for one value", ErrorCode::kUnsupported);
   }
   const auto endless = builder_.endless_rules();
   if (!endless.empty()) return refuse(endless.front(), "no value of finite length fits");
@@ -75,7 +81,8 @@ const SchemaPlace& SchemaCompiler::place(SchemaPlace made) {
   return places_.back();
 }
 
-Result<SchemaCompiler::Rule> SchemaCompiler::rule_of(const SchemaPlace& place) {
+// What is nothing but a reference has its target's rule: who refers to it shares its frames.
+Result<SchemaCompiler::Rule> SchemaCompiler::rule_of(const SchemaPlace& place, int hops) {
   const SchemaJson& json = *place.json;
   if (json == true || (json.is_object() && json.empty())) return rules_.any_value();
   if (json == false) {
@@ -87,6 +94,11 @@ Result<SchemaCompiler::Rule> SchemaCompiler::rule_of(const SchemaPlace& place) {
   }
   const auto known = known_.find(&json);
   if (known != known_.end()) return known->second;
+  if (json.contains("$ref") && !json.contains("nullable") && hops < kHopsMax) {
+    THIMBLE_TRY(check_keywords(place));
+    const SchemaPlace& target = THIMBLE_TRY(target_of(place));
+    return rule_of(target, hops + 1);
+  }
   const auto min = THIMBLE_TRY(size_keyword(place, "minItems"));
   const auto max = THIMBLE_TRY(size_keyword(place, "maxItems"));
   const Rule rule = builder_.declare(min.value_or(0), max.value_or(kUncounted));
@@ -94,6 +106,11 @@ Result<SchemaCompiler::Rule> SchemaCompiler::rule_of(const SchemaPlace& place) {
   written_.emplace(rule, &place);
   pending_.emplace_back(rule, &place);
   return rule;
+}
+
+Result<std::reference_wrapper<const SchemaPlace>> SchemaCompiler::target_of(const SchemaPlace& at) {
+  const SchemaJson* target = THIMBLE_TRY(resolve_ref(root_, at));
+  return std::cref(place({target, nullptr, {}, keyword(at, "$ref")->get<std::string>()}));
 }
 
 Result<void> SchemaCompiler::write(Rule rule, const SchemaPlace& place) {
@@ -115,9 +132,8 @@ Result<void> SchemaCompiler::write(Rule rule, const SchemaPlace& place) {
 Result<std::vector<SchemaCompiler::At>> SchemaCompiler::alternatives(const SchemaPlace& at,
                                                                      At end) {
   if (keyword(at, "$ref") != nullptr) {
-    const SchemaJson* target = THIMBLE_TRY(resolve_ref(root_, at));
-    const Rule rule =
-        THIMBLE_TRY(rule_of(place({target, nullptr, {}, keyword(at, "$ref")->get<std::string>()})));
+    const SchemaPlace& target = THIMBLE_TRY(target_of(at));
+    const Rule rule = THIMBLE_TRY(rule_of(target));
     return std::vector<At>{builder_.enter(rule)};
   }
   if (keyword(at, "enum") != nullptr || keyword(at, "const") != nullptr) return listed(at, end);

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -36,7 +37,8 @@ class SchemaCompiler {
   };
 
   const SchemaPlace& place(SchemaPlace made);
-  Result<Rule> rule_of(const SchemaPlace& place);
+  Result<Rule> rule_of(const SchemaPlace& place, int hops = 0);
+  Result<std::reference_wrapper<const SchemaPlace>> target_of(const SchemaPlace& place);
   Result<void> write(Rule rule, const SchemaPlace& place);
   Result<void> check_rules(Rule root) const;
 
