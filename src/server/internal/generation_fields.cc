@@ -183,16 +183,7 @@ ApiResult<void> refuse_unsupported(const Fields& fields) {
                            "guided_choice", "guided_grammar", "grammar"}) {
     THIMBLE_TRY(refuse_unless_empty(fields, name));
   }
-  const auto format = THIMBLE_TRY(fields.object("response_format"));
-  if (!format) return {};
-  const auto type = THIMBLE_TRY(format->string("type"));
-  if (!type) {
-    return bad_field("response_format.type", "'response_format.type' is missing");
-  }
-  if (type == "text") return {};
-  return not_yet(
-      "response_format",
-      fmt::format("'response_format' of type '{}' is not supported yet; only 'text' is", *type));
+  return {};
 }
 
 ApiResult<std::vector<int32_t>> read_token_ids(const Json& array, const std::string& path) {
