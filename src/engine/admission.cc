@@ -24,6 +24,16 @@ Result<void> check_alternatives(const char* field, const std::optional<uint32_t>
                     kTopLogprobsMax);
 }
 
+Result<void> check_form(const AnswerForm& form, uint32_t vocab_size) {
+  if (form.masker == nullptr) {
+    return base::fail(ErrorCode::kInvalidArgument, "form has no masker, expected one");
+  }
+  if (form.begins_after) {
+    THIMBLE_TRY(check_ids("form.begins_after", {&*form.begins_after, 1}, vocab_size));
+  }
+  return check_ids("form.barred_before", form.barred_before, vocab_size);
+}
+
 }  // namespace
 
 Result<void> admit(const GenerationRequest& request, const AdmissionLimits& limits) {
@@ -44,6 +54,7 @@ Result<void> admit(const GenerationRequest& request, const AdmissionLimits& limi
   THIMBLE_TRY(check_ids("prompt", request.prompt, limits.vocab_size));
   THIMBLE_TRY(check_ids("stop_tokens", request.stop_tokens, limits.vocab_size));
   THIMBLE_TRY(check_ids("masked_tokens", request.masked_tokens, limits.vocab_size));
+  if (request.form) THIMBLE_TRY(check_form(*request.form, limits.vocab_size));
   return validate(request.sampling);
 }
 

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
 #include "engine/replay.h"
+#include "text/token_masker.h"
 
 namespace thimble::engine {
 
@@ -37,12 +39,22 @@ struct SamplingParams {
   std::vector<LogitBias> logit_bias = {};
 };
 
+// What an answer has to be a text of. It ends with a stop token only where it is one, or by itself
+// where nothing may follow; cut by max_tokens it is the beginning of one.
+struct AnswerForm {
+  // Used by the engine thread alone once the request is submitted; requests may share it.
+  std::shared_ptr<text::TokenMasker> masker;
+  std::optional<int32_t> begins_after;  // the token that ends reasoning; empty: holds at once
+  std::vector<int32_t> barred_before;   // never sampled before it
+};
+
 struct GenerationRequest {
   std::vector<int32_t> prompt;  // not empty
   SamplingParams sampling;
   uint32_t max_tokens = 0;                // at least 1; prompt + max_tokens must fit the context
   std::vector<int32_t> stop_tokens;       // end the answer; never shown to the sink
   std::vector<int32_t> masked_tokens;     // never sampled
+  std::optional<AnswerForm> form;         // empty: any text
   Replay replay = Replay::kAuto;          // after a hit in the prefix cache
   int32_t priority = 0;                   // higher ones run first, and with the larger share
   std::optional<int64_t> deadline_us;     // of base::monotonic_us(); then it ends with an error

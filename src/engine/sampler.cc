@@ -63,7 +63,8 @@ Sampler::Sampler(const SamplingParams& params, std::span<const int32_t> masked)
 }
 
 bool Sampler::is_masked(int32_t token) const {
-  return std::binary_search(masked_.begin(), masked_.end(), token);
+  return !is_allowed(static_cast<size_t>(token)) ||
+         std::binary_search(masked_.begin(), masked_.end(), token);
 }
 
 Result<std::span<const float>> Sampler::adjusted(std::span<const float> logits) {
@@ -111,8 +112,11 @@ int32_t Sampler::count(int32_t token) {
   return token;
 }
 
-Result<int32_t> Sampler::sample(std::span<const float> raw, uint64_t position) {
+Result<int32_t> Sampler::sample(std::span<const float> raw, uint64_t position,
+                                std::span<const uint64_t> allowed) {
   CHECK(!raw.empty());
+  CHECK(allowed.empty() || allowed.size() * 64 >= raw.size());
+  allowed_ = allowed;
   THIMBLE_TRY(check_finite(raw));
   const std::span<const float> logits = THIMBLE_TRY(adjusted(raw));
   const int32_t best = THIMBLE_TRY(most_likely(logits));
@@ -145,7 +149,7 @@ void Sampler::weigh(std::span<const float> logits, float largest) {
   for (size_t i = 0; i < logits.size(); ++i) {
     const auto token = static_cast<int32_t>(i);
     while (masked != masked_.end() && *masked < token) ++masked;
-    if (masked != masked_.end() && *masked == token) continue;
+    if ((masked != masked_.end() && *masked == token) || !is_allowed(i)) continue;
     const double below = static_cast<double>(logits[i]) - static_cast<double>(largest);
     candidates_.push_back({token, std::exp(below / temperature)});
   }

@@ -1,10 +1,10 @@
 // From the logits of one position to a token, and to log-probabilities.
 //
-// A draw is a pure function of the logits, the parameters, the masked ids, the position it is for
-// and, with penalties, what this sampler saw and drew before: one uniform number from (seed,
-// position), whatever else the process did. Arithmetic on probabilities is in double, in a fixed
-// order. A Sampler keeps counts and scratch memory between calls: one per request, used by one
-// thread at a time. Defaults of the parameters: chat-format spec section 10.
+// A draw is a pure function of the logits, the parameters, the masked ids, what is allowed, the
+// position it is for and, with penalties, what this sampler saw and drew before: one uniform number
+// from (seed, position), whatever else the process did. Arithmetic on probabilities is in double,
+// in a fixed order. A Sampler keeps counts and scratch memory between calls: one per request, used
+// by one thread at a time. Defaults of the parameters: chat-format spec section 10.
 #pragma once
 
 #include <cstdint>
@@ -35,9 +35,11 @@ class Sampler {
   //   top_p: the most likely of those whose joint share of what top_k left first reaches top_p,
   //   min_p: those at least min_p times as likely as the most likely.
   // Of equal logits the lower id counts as more likely. kCorrupt: a logit is not finite;
-  // kInvalidArgument: every token is masked, or a bias is for no token. REQUIRES: `logits` is not
-  // empty.
-  Result<int32_t> sample(std::span<const float> logits, uint64_t position);
+  // kInvalidArgument: every token is masked, or a bias is for no token. `allowed`: bits of the
+  // tokens that may come, low ones first; empty: all. Before all else the others, and masked ones,
+  // are no candidates. REQUIRES: `logits` is not empty; `allowed` has a bit for each if it has any.
+  Result<int32_t> sample(std::span<const float> logits, uint64_t position,
+                         std::span<const uint64_t> allowed = {});
 
  private:
   struct Candidate {
@@ -49,6 +51,9 @@ class Sampler {
   void penalize_repetition();
   int32_t count(int32_t token);
   bool is_masked(int32_t token) const;
+  bool is_allowed(size_t token) const {
+    return allowed_.empty() || ((allowed_[token / 64] >> (token % 64)) & 1) != 0;
+  }
   Result<int32_t> most_likely(std::span<const float> logits) const;
   void weigh(std::span<const float> logits, float largest);
   void rank(size_t count);
@@ -59,6 +64,7 @@ class Sampler {
 
   SamplingParams params_;
   std::vector<int32_t> masked_;        // ascending
+  std::span<const uint64_t> allowed_;  // of the running call
   std::map<int32_t, uint64_t> drawn_;  // with penalties: how often each token was
   std::vector<bool> seen_;             // [token]; with repetition_penalty: prompt or drawn
   std::vector<float> adjusted_;        // [vocab_size], scratch

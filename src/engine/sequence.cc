@@ -62,6 +62,8 @@ Sequence::Sequence(PendingRequest pending)
       started_us_(base::monotonic_us()) {
   end_.prompt_tokens = prompt_tokens_;
   sampler_.see(text_);
+  const auto& form = pending_.request.form;
+  if (form) guide_.emplace(*form, pending_.request.stop_tokens);
 }
 
 SequenceSpec Sequence::spec() const {
@@ -186,7 +188,10 @@ Result<GeneratedToken> Sequence::sample() {
   const uint64_t position = text_.size();
   const std::span<const float> logits = std::span(logits_).last(vocab_size_);
   GeneratedToken out;
-  out.token = THIMBLE_TRY(sampler_.sample(logits, position));
+  std::span<const uint64_t> allowed;
+  if (guide_) allowed = guide_->allowed(vocab_size_);
+  out.token = THIMBLE_TRY(sampler_.sample(logits, position, allowed));
+  if (guide_) THIMBLE_TRY(guide_->accept(out.token));
   if (pending_.request.top_logprobs) {
     auto logprobs =
         THIMBLE_TRY(log_probabilities(logits, out.token, *pending_.request.top_logprobs));
@@ -210,6 +215,7 @@ void Sequence::emit(const GeneratedToken& token) {
   } catch (...) {
     return end(FinishReason::kError, thrown_by_sink());
   }
+  if (guide_ && guide_->is_over()) return end(FinishReason::kStop);
   if (end_.completion_tokens >= pending_.request.max_tokens) end(FinishReason::kLength);
 }
 

@@ -155,7 +155,7 @@ std::vector<uint64_t> resume_points(const text::ChatPrompt& prompt, const ChatTo
     if (at > 0 && (points.empty() || points.back() < at)) points.push_back(at);
   };
   const bool system = !messages.empty() && messages.front().role == text::Role::kSystem;
-  if (system || !options.tools.empty()) {
+  if (system || has_first_turn(options)) {
     size_t end = 2;  // after BOS and the system's marker
     while (end < prompt.segments.size() && prompt.segments[end].kind != SegmentKind::kSpecial) {
       ++end;

@@ -15,6 +15,7 @@
 #include "engine/request.h"
 #include "text/encoding_texts.h"
 #include "text/special_tokens.h"
+#include "text/token_trie.h"
 #include "text/tokenizer.h"
 
 namespace thimble::server {
@@ -22,14 +23,15 @@ namespace thimble::server {
 // Fixed while the server runs.
 struct ModelInfo {
   std::string name;
-  int64_t created = 0;                         // seconds since 1970
-  uint64_t context_tokens = 0;                 // longest prompt + answer
-  uint32_t vocab_size = 0;                     // the model's: ids it takes are below
-  bool random_weights = false;                 // its words are noise: clients should say so
-  const text::Tokenizer* tokenizer = nullptr;  // not null; outlives the generator
-  Result<text::SpecialTokens> chat_tokens;     // or why this tokenizer cannot chat
-  text::EncodingTexts texts = {};              // what tools need; empty: none on offer
-  std::optional<int32_t> bos;                  // what plain completions need
+  int64_t created = 0;                          // seconds since 1970
+  uint64_t context_tokens = 0;                  // longest prompt + answer
+  uint32_t vocab_size = 0;                      // the model's: ids it takes are below
+  bool random_weights = false;                  // its words are noise: clients should say so
+  const text::Tokenizer* tokenizer = nullptr;   // not null; outlives the generator
+  Result<text::SpecialTokens> chat_tokens;      // or why this tokenizer cannot chat
+  std::shared_ptr<const text::TokenTrie> trie;  // of the tokenizer; not null
+  text::EncodingTexts texts = {};               // what tools need; empty: none on offer
+  std::optional<int32_t> bos;                   // what plain completions need
   std::optional<int32_t> eos;
 };
 

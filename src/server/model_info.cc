@@ -11,6 +11,7 @@ ModelInfo make_model_info(std::string name, uint64_t context_tokens,
   info.context_tokens = context_tokens;
   info.vocab_size = tokenizer.size();
   info.tokenizer = &tokenizer;
+  info.trie = std::make_shared<text::TokenTrie>(tokenizer);
   info.chat_tokens = text::resolve_chat_tokens(tokenizer);
   info.bos = tokenizer.find_added(text::kBosText);
   info.eos = tokenizer.find_added(text::kEosText);

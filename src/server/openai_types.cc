@@ -1,6 +1,7 @@
 #include "server/openai_types.h"
 
 #include "server/internal/content.h"
+#include "server/internal/format_fields.h"
 #include "server/internal/generation_fields.h"
 #include "server/internal/json.h"
 #include "server/internal/tool_fields.h"
@@ -110,11 +111,14 @@ ApiResult<ChatRequest> read_chat_request(const Fields& fields, std::string_view 
   out.common = THIMBLE_TRY(read_generation_fields(fields, kMaxTokensNames));
   THIMBLE_TRY(refuse_unsupported(fields));
   THIMBLE_TRY(refuse_modalities(fields));
+  out.common.format =
+      THIMBLE_TRY(read_answer_format(fields, "response_format", body, FormatShape::kNested));
   out.tools = THIMBLE_TRY(read_tool_fields(fields, body, ToolShape::kNested));
   out.common.top_logprobs = THIMBLE_TRY(read_chat_logprobs(fields));
   out.messages = THIMBLE_TRY(read_messages(fields));
   out.reasoning = THIMBLE_TRY(read_reasoning_fields(fields));
   out.ending = THIMBLE_TRY(read_ending(fields, out.messages));
+  THIMBLE_TRY(check_answer_format(out, "response_format"));
   return out;
 }
 
@@ -161,6 +165,9 @@ ApiResult<CompletionRequest> parse_completion_request(std::string_view body) {
   out.common = THIMBLE_TRY(read_generation_fields(fields, kMaxTokensNames));
   THIMBLE_TRY(refuse_unsupported(fields));
   THIMBLE_TRY(refuse_completion_fields(fields));
+  out.common.format =
+      THIMBLE_TRY(read_answer_format(fields, "response_format", body, FormatShape::kNested));
+  THIMBLE_TRY(check_format_ends(out.common));
   if (const auto n = THIMBLE_TRY(fields.integer("logprobs", 0, kCompletionLogprobsMax))) {
     out.common.top_logprobs = static_cast<uint32_t>(*n);
   }

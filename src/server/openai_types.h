@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,6 +18,7 @@
 #include "engine/text_stream.h"
 #include "server/errors.h"
 #include "text/chat_format.h"
+#include "text/grammar.h"
 #include "text/tokenizer.h"
 #include "text/tools.h"
 
@@ -32,6 +34,14 @@ inline constexpr uint32_t kCompletionLogprobsMax = 5;
 inline constexpr uint32_t kPromptLogprobsMax = 20;
 inline constexpr float kDefaultTopP = 0.95F;
 
+// What `response_format` asks for, if that is not any text.
+struct AnswerFormat {
+  enum class Kind { kObject, kSchema };
+  Kind kind = Kind::kObject;
+  std::shared_ptr<const text::Grammar> grammar;
+  std::string schema;  // as a prompt shows it
+};
+
 // What both kinds of generation share.
 struct GenerationFields {
   std::string model;  // empty: not named
@@ -44,6 +54,7 @@ struct GenerationFields {
   std::optional<uint32_t> prompt_logprobs;  // the same of the prompt's tokens
   engine::ControlTokens control = engine::ControlTokens::kHide;
   bool ignore_eos = false;               // never end by itself; for measurements
+  std::optional<AnswerFormat> format;    // empty: any text
   std::optional<engine::Replay> replay;  // empty: the server's default
   std::string cache_salt;                // tenant: cached prefixes are shared within one alone
   bool reuse = true;                     // may the prompt begin with what is cached?

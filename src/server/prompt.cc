@@ -97,14 +97,30 @@ ApiResult<text::ChatOptions> chat_options(const ChatRequest& request, const Mode
                             .effort = effort_of(request.reasoning, defaults),
                             .past_reasoning = request.reasoning.past,
                             .ending = request.ending};
+  options.texts = model.texts;
+  if (request.common.format) options.answer_format = request.common.format->schema;
   const ToolChoice& choice = request.tools.choice;
   if (choice.kind == ToolChoice::Kind::kNone || request.tools.tools.empty()) return options;
-  options.texts = model.texts;
   for (const text::Tool& tool : request.tools.tools) {
     if (choice.name.empty() || choice.name == tool.name) options.tools.push_back(tool);
   }
   if (choice.kind == ToolChoice::Kind::kRequired) THIMBLE_TRY(force_call(request, options));
   return options;
+}
+
+// Reasoning is free, but it may not end the answer, nor begin a call.
+ApiResult<engine::AnswerForm> form_of(const AnswerFormat& format, const Prompt& prompt,
+                                      const ModelInfo& model) {
+  if (!model.trie->spells_everything()) {
+    return not_yet("response_format",
+                   "'response_format' needs a tokenizer with a token for each "
+                   "byte, which this model's is not");
+  }
+  engine::AnswerForm form{std::make_shared<text::TokenMasker>(format.grammar, model.trie), {}, {}};
+  if (!prompt.starts_in_reasoning) return form;
+  form.begins_after = prompt.think_close;
+  if (prompt.dsml) form.barred_before.push_back(*prompt.dsml);
+  return form;
 }
 
 }  // namespace
@@ -173,6 +189,7 @@ ApiResult<engine::GenerationRequest> generation_request(const Prompt& prompt,
   if (model.eos) {
     (fields.ignore_eos ? out.masked_tokens : out.stop_tokens).push_back(*model.eos);
   }
+  if (fields.format) out.form = THIMBLE_TRY(form_of(*fields.format, prompt, model));
   out.top_logprobs = fields.top_logprobs;
   out.prompt_logprobs = fields.prompt_logprobs;
   out.replay = fields.replay.value_or(defaults.replay);

@@ -167,11 +167,17 @@ Result<void> check_tools(const ChatOptions& options, const SpecialTokens& tokens
     THIMBLE_TRY(
         in(check_caller_text(options.tools[i].function, fmt::format("tools[{}]", i)), "tools"));
   }
+  THIMBLE_TRY(in(check_caller_text(options.answer_format, "the schema"), "response_format"));
   if (options.ending.forced && options.effort.thinking) {
     return refuse("tool_choice", ErrorCode::kInvalidArgument,
                   "a call cannot be demanded of an answer that begins with reasoning");
   }
   return {};
+}
+
+// A model without a text for it was never taught to read one.
+bool shows_format(const ChatOptions& options) {
+  return !options.answer_format.empty() && !options.texts.response_format.empty();
 }
 
 class Renderer {
@@ -188,12 +194,13 @@ class Renderer {
   ChatPrompt run() {
     special(tokens_.bos, kBosText);
     const bool system_first = !turns_.empty() && turns_[0]->role == Role::kSystem;
-    if (system_first || options_.effort.thinking || !options_.tools.empty()) {
+    if (system_first || options_.effort.thinking || has_first_turn(options_)) {
       special(tokens_.system, kSystemText);
     }
     if (options_.effort.thinking) effort_line();
     if (system_first) content(*turns_[0]);
     if (!options_.tools.empty()) tools();
+    if (shows_format(options_)) answer_format();
     for (size_t i = system_first ? 1 : 0; i < turns_.size(); ++i) turn(i);
     end();
     return std::move(prompt_);
@@ -218,6 +225,12 @@ class Renderer {
     }
     caller_text(lines);
     template_text(options_.texts.tools_tail);
+  }
+
+  void answer_format() {
+    template_text(kBlankLine);
+    template_text(options_.texts.response_format);
+    caller_text(options_.answer_format);
   }
 
   // Users and results share a turn.
@@ -382,6 +395,10 @@ Result<PromptEnding> make_prompt_ending(std::optional<bool> add_generation_promp
   }
   return PromptEnding{
       add_generation_prompt.value_or(true), continue_final_message.value_or(false), {}};
+}
+
+bool has_first_turn(const ChatOptions& options) {
+  return !options.tools.empty() || shows_format(options);
 }
 
 Result<ChatPrompt> render_chat(std::span<const ChatMessage> messages, const ChatOptions& options,

@@ -6,9 +6,10 @@
 // without control tokens, so that a typed `<｜User｜>` stays text, and segment borders also cut
 // tokens. Ref is the released encoder: one string in which control tokens are active.
 //
-// Tools on offer stand at the end of the first turn, between the model's own texts; calls of past
-// turns are written in the model's grammar (text/call_parser.h) and their results, in the order of
-// the calls, in the user's turn after them (section 6).
+// Tools on offer stand at the end of the first turn, between the model's own texts, and behind them
+// the form that the answer has to have (section 7); calls of past turns are written in the model's
+// grammar (text/call_parser.h) and their results, in the order of the calls, in the user's turn
+// after them (section 6).
 //
 // Image parts are named here and refused with kUnsupported until they arrive; a literal image
 // placeholder in caller text is refused always. Stateless; any thread.
@@ -99,7 +100,12 @@ struct ChatOptions {
   PromptEnding ending;
   std::vector<Tool> tools = {};  // On offer. They need `texts` that have a tools_head.
   EncodingTexts texts = {};
+  // The schema that the answer has to fit; empty: any answer. Shown where `texts` introduce it.
+  std::string answer_format = {};
 };
+
+// Does the prompt begin with a turn of the system whether or not there is such a message?
+bool has_first_turn(const ChatOptions& options);
 
 enum class SegmentKind {
   kSpecial,   // One control token.

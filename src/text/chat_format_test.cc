@@ -311,6 +311,23 @@ TEST_F(ChatFormat, ToolsNeedTheModelsTexts) {
   EXPECT_EQ(render({user("a")}).error().code, ErrorCode::kUnsupported);
 }
 
+TEST_F(ChatFormat, TheFormOfTheAnswerEndsTheFirstTurn) {
+  options_.answer_format = R"({"type": "object"})";
+  options_.effort = kChat;
+  EXPECT_EQ(text({user("a")}), "[B][U]a[A]</think>") << "no text for it";
+  EXPECT_FALSE(has_first_turn(options_));
+  options_.texts = {"<head>\n\n", "\n\n<tail>\n", "## Form:\n"};
+  const std::string block = "\n\n## Form:\n{\"type\": \"object\"}";
+  EXPECT_EQ(text({user("a")}), "[B][S]" + block + "[U]a[A]</think>");
+  EXPECT_EQ(text({system("s"), user("a")}), "[B][S]s" + block + "[U]a[A]</think>");
+  EXPECT_TRUE(has_first_turn(options_));
+  options_.tools = {tide()};
+  EXPECT_EQ(text({user("a")}), "[B][S]\n\n<head>\n\n" + std::string(kTideLine) + "\n\n<tail>\n" +
+                                   block + "[U]a[A]</think>");
+  options_.answer_format = std::string(kImageText);
+  EXPECT_THAT(error({user("a")}), HasSubstr("response_format: the schema contains the image"));
+}
+
 TEST_F(ChatFormat, CallsAndResultsAreTurns) {
   options_.effort = kChat;
   const ToolCall call{"1", "get_tide", R"({"port": "Brest", "hours": 6})"};

@@ -60,6 +60,12 @@ void apply(const std::string& line, TestServerOptions& options) {
   }
 }
 
+json form_of(const std::optional<engine::AnswerForm>& form) {
+  if (!form) return nullptr;
+  return {{"begins_after", form->begins_after ? json(*form->begins_after) : json()},
+          {"barred_before", form->barred_before}};
+}
+
 json parse_pattern(const std::string& text) {
   json pattern = json::parse(text, nullptr, false);
   EXPECT_FALSE(pattern.is_discarded()) << "not JSON: " << text;
@@ -189,6 +195,7 @@ class Runner {
                         {"cache_salt", last.cache_salt},
                         {"reuse", last.reuse},
                         {"snapshot_points", last.snapshot_points},
+                        {"form", form_of(last.form)},
                         {"top_logprobs", last.top_logprobs ? json(*last.top_logprobs) : json()}};
     EXPECT_EQ(mismatch(pattern, value), "");
   }

@@ -14,7 +14,7 @@ struct TestServerOptions {
   net::HttpLimits limits;
   uint64_t context_tokens = 4096;
   uint32_t queue_requests_max = 64;
-  text::EncodingTexts texts{"<tools>\n\n", "\n\n</tools>\n", ""};
+  text::EncodingTexts texts{"<tools>\n\n", "\n\n</tools>\n", "<format>\n"};
   bool can_chat = true;  // false: the tokenizer has no control tokens
 };
 

@@ -214,6 +214,61 @@ test('tools are taken, and a demanded call has the name that was demanded', asyn
   assert.ok(next.usage.prompt_tokens > whole.usage.prompt_tokens);
 });
 
+test('an answer of a form is JSON that fits, streamed or not', async () => {
+  const schema = {
+    type: 'object',
+    properties: {
+      name: { type: 'string', maxLength: 6 },
+      age: { type: 'integer', minimum: 0, maximum: 150 },
+      tags: { type: 'array', items: { enum: ['red', 'green'] }, maxItems: 3 },
+    },
+    required: ['name', 'age', 'tags'],
+    additionalProperties: false,
+  };
+  const request = {
+    model: 'any', messages, max_tokens: 600, seed: 5, reasoning_effort: 'none', n: 4,
+    response_format: { type: 'json_schema', json_schema: { name: 'record', strict: true, schema } },
+  };
+  const whole = await client.chat.completions.create(request);
+  for (const { message, finish_reason: reason } of whole.choices) {
+    assert.equal(reason, 'stop');
+    const value = JSON.parse(message.content);
+    assert.deepEqual(Object.keys(value), ['name', 'age', 'tags']);
+    assert.ok([...value.name].length <= 6);
+    assert.ok(Number.isInteger(value.age) && value.age >= 0 && value.age <= 150);
+    assert.ok(value.tags.length <= 3 && value.tags.every((tag) => /^(red|green)$/.test(tag)));
+  }
+  const again = await client.chat.completions.create({ ...request, n: 1 });
+  assert.equal(again.choices[0].message.content, whole.choices[0].message.content);
+  const stream = client.beta.chat.completions.stream({ ...request, n: 1 });
+  const final = (await stream.finalChatCompletion()).choices[0];
+  assert.equal(final.message.content, whole.choices[0].message.content);
+  await assert.rejects(
+    client.chat.completions.create({
+      ...request,
+      response_format: {
+        type: 'json_schema',
+        json_schema: { name: 'x', schema: { type: 'string', format: 'email' } },
+      },
+    }),
+    (error) => {
+      assert.ok(error instanceof OpenAI.BadRequestError);
+      assert.equal(error.code, 'not_supported');
+      assert.match(error.message, /#: 'format' is not supported/);
+      return true;
+    },
+  );
+  const object = await client.chat.completions.create({
+    model: 'any', messages: [{ role: 'user', content: 'Any JSON.' }], max_tokens: 3000, seed: 2,
+    reasoning_effort: 'none', response_format: { type: 'json_object' },
+  });
+  const [choice] = object.choices;
+  assert.match(choice.message.content, /^\{/);
+  if (choice.finish_reason === 'stop') {
+    assert.equal(typeof JSON.parse(choice.message.content), 'object');
+  }
+});
+
 test('several choices are repeatable, and the first is what it is alone', async () => {
   const request = { model: 'any', messages, max_tokens: 12, seed: 9, reasoning_effort: 'none' };
   const alone = await client.chat.completions.create(request);

@@ -2,9 +2,9 @@
 //
 // The scheduler asks for a step, has it run and hands the outcome back; the sequence samples, tells
 // the sink and decides when the request is over. It can be paused between any two steps, which
-// gives all cached rows away, and started again: sampler, sink and text stay here, and the same
-// tokens follow. Used by the engine thread alone. The sink is called with nothing locked, and what
-// it throws ends this request only.
+// gives all cached rows away, and started again: sampler, form, sink and text stay here, and the
+// same tokens follow. Used by the engine thread alone. The sink is called with nothing locked, and
+// what it throws ends this request only.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +15,7 @@
 
 #include "base/result.h"
 #include "base/stop.h"
+#include "engine/internal/form_guide.h"
 #include "engine/internal/step_runner.h"
 #include "engine/request.h"
 #include "engine/sampler.h"
@@ -99,6 +100,7 @@ class Sequence {
 
   PendingRequest pending_;
   Sampler sampler_;
+  std::optional<FormGuide> guide_;  // of a request with a form
   std::unique_ptr<RunnerSequence> state_;
   uint64_t vocab_size_ = 0;
   uint64_t prompt_tokens_ = 0;

@@ -190,19 +190,7 @@ ApiResult<void> refuse_unsupported(const Fields& fields) {
                            "guided_choice", "guided_grammar", "grammar"}) {
     THIMBLE_TRY(refuse_unless_empty(fields, name));
   }
-  return refuse_format(fields, "response_format");
-}
-
-ApiResult<void> refuse_format(const Fields& fields, const char* name) {
-  const auto format = THIMBLE_TRY(fields.object(name));
-  if (!format) return {};
-  const auto type = THIMBLE_TRY(format->string("type"));
-  const std::string at = format->path_of("type");
-  if (!type) return bad_field(at, fmt::format("'{}' is missing", at));
-  if (type == "text") return {};
-  const std::string path = fields.path_of(name);
-  return not_yet(
-      path, fmt::format("'{}' of type '{}' is not supported yet; only 'text' is", path, *type));
+  return {};
 }
 
 ApiResult<std::vector<int32_t>> read_token_ids(const Json& array, const std::string& path) {

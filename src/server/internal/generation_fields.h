@@ -19,8 +19,6 @@ ApiResult<GenerationFields> read_generation_fields(const Fields& fields,
 
 // Fields that change answers everywhere and that thimble does not know how to honour.
 ApiResult<void> refuse_unsupported(const Fields& fields);
-// The form an answer must have, under that name: response_format, or text.format.
-ApiResult<void> refuse_format(const Fields& fields, const char* name);
 
 // An array of token ids at `path`, each a non-negative 32-bit number.
 ApiResult<std::vector<int32_t>> read_token_ids(const Json& array, const std::string& path);

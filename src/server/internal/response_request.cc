@@ -2,8 +2,10 @@
 
 #include <array>
 
+#include "server/internal/format_fields.h"
 #include "server/internal/generation_fields.h"
 #include "server/internal/response_items.h"
+#include "server/internal/spelled.h"
 #include "server/internal/tool_fields.h"
 
 namespace thimble::server {
@@ -43,9 +45,6 @@ ApiResult<void> refuse_responses_fields(const Fields& fields) {
   }
   if (THIMBLE_TRY(fields.integer("top_logprobs", 0, kChatTopLogprobsMax)).value_or(0) > 0) {
     return not_yet("top_logprobs", "'top_logprobs' is not supported by this route yet");
-  }
-  if (const auto text = THIMBLE_TRY(fields.object("text"))) {
-    THIMBLE_TRY(refuse_format(*text, "format"));
   }
   return {};
 }
@@ -97,6 +96,12 @@ ApiResult<GenerationFields> read_common(const Fields& fields) {
   return out;
 }
 
+ApiResult<std::optional<AnswerFormat>> read_format(const Fields& fields, std::string_view body) {
+  const auto text = THIMBLE_TRY(fields.object("text"));
+  if (!text) return std::nullopt;
+  return read_answer_format(*text, "format", spelled(body, "text"), FormatShape::kFlat);
+}
+
 // As it was sent, or else.
 OrderedJson sent(const Fields& fields, const char* name, OrderedJson otherwise) {
   const Json* value = fields.find(name);
@@ -106,6 +111,11 @@ OrderedJson sent(const Fields& fields, const char* name, OrderedJson otherwise) 
 OrderedJson sent_in(const Fields& fields, const char* object, const char* name) {
   const Json* holder = fields.find(object);
   return holder == nullptr ? OrderedJson() : OrderedJson(holder->value(name, Json()));
+}
+
+OrderedJson format_of(const Fields& fields) {
+  OrderedJson format = sent_in(fields, "text", "format");
+  return format.is_null() ? OrderedJson{{"type", "text"}} : format;
 }
 
 // REQUIRES: the fields were found to be in order.
@@ -121,7 +131,7 @@ OrderedJson echo_of(const Fields& fields) {
           {"reasoning", {{"effort", sent_in(fields, "reasoning", "effort")}, {"summary", nullptr}}},
           {"store", false},
           {"temperature", sent(fields, "temperature", 1.0)},
-          {"text", {{"format", {{"type", "text"}}}}},
+          {"text", {{"format", format_of(fields)}}},
           {"tool_choice", sent(fields, "tool_choice", "auto")},
           {"tools", sent(fields, "tools", OrderedJson::array())},
           {"top_p", sent(fields, "top_p", kTopP)},
@@ -146,6 +156,8 @@ ApiResult<ResponseRequest> parse_response_request(std::string_view body) {
   chat.messages = std::move(turns.messages);
   chat.sources = std::move(turns.sources);
   chat.reasoning = THIMBLE_TRY(read_responses_reasoning(fields));
+  chat.common.format = THIMBLE_TRY(read_format(fields, body));
+  THIMBLE_TRY(check_answer_format(chat, "text.format"));
   out.echo = echo_of(fields);
   return out;
 }

@@ -2,20 +2,11 @@
 
 #include <algorithm>
 
+#include "server/internal/spelled.h"
 #include "text/json_text.h"
 
 namespace thimble::server {
 namespace {
-
-// The spelling of an object's last member of that name, empty if there is none.
-std::string_view spelled(std::string_view object, std::string_view name) {
-  const auto members = text::json_members(object);
-  if (!members) return {};
-  for (auto it = members->rbegin(); it != members->rend(); ++it) {
-    if (it->key == name) return it->value;
-  }
-  return {};
-}
 
 // A missing type counts as "function".
 ApiResult<void> check_type(const Fields& fields) {
