@@ -47,6 +47,27 @@ void expect_taken_or_refused(const json& request, const std::string& what) {
   EXPECT_TRUE(request.contains(name) || name == "input") << what << ": " << name;
 }
 
+// A form is read as chats read response_format, the schema lying in the format itself.
+TEST(ResponseRequest, ReadsTheFormOfTheAnswer) {
+  const auto parsed = [](const char* format) {
+    return parse_response_request(
+        json({{"input", "as json"}, {"text", {{"format", json::parse(format)}}}}).dump());
+  };
+  const auto schema = parsed(R"({"type": "json_schema", "name": "n", "schema": {"type": "null"}})");
+  ASSERT_TRUE(schema.has_value());
+  ASSERT_TRUE(schema->chat.common.format.has_value());
+  EXPECT_EQ(schema->chat.common.format->kind, AnswerFormat::Kind::kSchema);
+  EXPECT_EQ(schema->echo["text"]["format"]["name"], "n");
+  EXPECT_TRUE(parsed(R"({"type": "json_object"})")->chat.common.format.has_value());
+  EXPECT_FALSE(parsed(R"({"type": "text"})")->chat.common.format.has_value());
+  const auto where = [&](const char* format) { return parsed(format).error().param.value_or(""); };
+  EXPECT_EQ(where(R"({"type": "xml"})"), "text.format.type");
+  EXPECT_EQ(where(R"({"type": "json_schema", "schema": {}})"), "text.format.name");
+  EXPECT_EQ(where(R"({"type": "json_schema", "name": "n"})"), "text.format.schema");
+  EXPECT_EQ(where(R"({"type": "json_schema", "name": "n", "schema": {"pattern": "("}})"),
+            "text.format.schema");
+}
+
 TEST(ResponseRequest, EveryValueMayBeOfAnyKind) {
   ASSERT_TRUE(parse_response_request(kEveryField.dump()));
   const std::vector<json> values = {nullptr,

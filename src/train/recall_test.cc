@@ -189,7 +189,7 @@ double rule_accuracy(bool engram) {
   return accuracy(learner, tiny, rule_batch(rule, kSymbols, 999'999), 1);
 }
 
-TEST(SlowEngram, HoldsFactsThatTheBackboneCannot) {
+TEST(EngramModule, HoldsFactsThatTheBackboneCannot) {
   const double with = rule_accuracy(true);
   const double without = rule_accuracy(false);
   RecordProperty("with", std::to_string(with));
