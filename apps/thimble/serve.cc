@@ -37,6 +37,7 @@ struct ServeFlags {
   uint32_t connections = 1024;
   std::string mode = "fast";
   bool strict_model = false;
+  bool print_plan = false;
   std::string api_key;
   Path api_key_file;
   std::string allow_origin;
@@ -118,7 +119,7 @@ Result<std::unique_ptr<server::ApiServer>> listen(const ServeFlags& flags) {
   return server::ApiServer::listen(std::move(options));
 }
 
-Result<std::unique_ptr<engine::Engine>> open_engine(const ServeFlags& flags) {
+engine::EngineOptions engine_options(const ServeFlags& flags) {
   engine::EngineOptions options;
   options.model_dir = flags.model;
   options.mode = mode_of(flags.mode);
@@ -128,7 +129,11 @@ Result<std::unique_ptr<engine::Engine>> open_engine(const ServeFlags& flags) {
   options.context_tokens = flags.context;
   options.measures_replay = true;
   apply(flags.cache, options);
-  auto engine = THIMBLE_TRY(engine::Engine::open(options));
+  return options;
+}
+
+Result<std::unique_ptr<engine::Engine>> open_engine(const ServeFlags& flags) {
+  auto engine = THIMBLE_TRY(engine::Engine::open(engine_options(flags)));
   if (engine->tokenizer() == nullptr) {
     return base::fail(ErrorCode::kNotFound, "{} has no tokenizer.json, so it can answer nobody",
                       flags.model.string());
@@ -165,7 +170,14 @@ void print_start(const engine::Engine& engine, bool random_weights) {
   }
 }
 
+Result<int> print_plan(const ServeFlags& flags) {
+  const auto plan = THIMBLE_TRY(engine::Engine::plan_of(engine_options(flags)));
+  print_out(planner::to_text(plan));
+  return kExitDone;
+}
+
 Result<int> run_serve(const ServeFlags& flags) {
+  if (flags.print_plan) return print_plan(flags);
   auto routes = THIMBLE_TRY(route_options(flags));
   const auto server = THIMBLE_TRY(listen(flags));
   routes.origins.trusts_host = !server->only_this_machine();
@@ -220,6 +232,8 @@ void describe(ServeFlags& flags, Options& options) {
   options.add("--max-tokens-default", flags.max_tokens_default,
               "for requests that do not say (8192, with reasoning 65536, or what fits)");
   describe(flags.cache, options);
+  options.flag("--print-plan", flags.print_plan,
+               "say what the memory would be spent on, read no weights and serve nobody");
 }
 
 }  // namespace

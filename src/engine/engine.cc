@@ -152,6 +152,16 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
   }
 }
 
+Result<planner::StartupPlan> Engine::plan_of(const EngineOptions& options) {
+  THIMBLE_TRY(check_options(options));
+  const auto checkpoint = THIMBLE_TRY(arch::Checkpoint::open(options.model_dir));
+  planner::StartupPlan plan = THIMBLE_TRY(plan_for(checkpoint, options));
+  plan.replay = planner::typical_replay_costs(arch::make_layer_plan(checkpoint.config()),
+                                              plan.context_tokens);
+  plan.replay.untimed = "nothing was run";
+  return plan;
+}
+
 Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Engine::~Engine() = default;
 

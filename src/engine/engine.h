@@ -47,6 +47,8 @@ class Engine {
   // Loads and verifies the model and starts the engine thread. Errors name file and tensor. A
   // context that memory made shorter than the model's maximum is logged as a warning.
   static Result<std::unique_ptr<Engine>> open(const EngineOptions& options);
+  // What open() would do with the memory there is now, without reading a weight; replay untimed.
+  static Result<planner::StartupPlan> plan_of(const EngineOptions& options);
   ~Engine();
 
   // kResourceExhausted: the queue is full. kInvalidArgument: the request can never run (empty

@@ -36,8 +36,13 @@ TEST(PlanBytes, TheCacheTakesWhatWasPlanned) {
 TEST(PlanBytes, AnEngineTakesWhatItPlanned) {
   EngineOptions options = options_for(nano_model());
   options.kv_bytes = 1'000'000;
+  const auto told = Engine::plan_of(options);
   const auto engine = open_engine(options);
   const planner::StartupPlan& plan = engine->plan();
+  ASSERT_TRUE(told.has_value());
+  EXPECT_EQ(told->pool_bytes, plan.pool_bytes);
+  EXPECT_EQ(told->packing.bytes(), plan.packing.bytes());
+  EXPECT_EQ(told->context_tokens, plan.context_tokens);
   const planner::Ledger ledger = planner::make_ledger(engine->config(), arch::CacheFormat::kPacked);
   // Two prompts: each leaves one snapshot, at its end.
   const std::vector<uint64_t> lengths = {200, 333};
