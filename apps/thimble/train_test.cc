@@ -78,19 +78,45 @@ TEST_F(TrainCommand, TheEngineScoresWhatWasTrained) {
   }
 }
 
+// A run file that makes no sense is an error that names the key, never a crash.
 TEST_F(TrainCommand, NamesWhatIsWrong) {
+  const auto said = [&](const char* at_key, const json& value) {
+    json run = run_of(tiny_config());
+    run[json::json_pointer(at_key)] = value;
+    write_run(run);
+    Child training({"train", at("run").string(), "--out", at("out").string()});
+    EXPECT_EQ(training.wait(), 1) << at_key;
+    return training.err();
+  };
+  EXPECT_THAT(said("/data/0/pairs", 41), HasSubstr("data[0]: expected queries <= pairs <= keys"));
+  EXPECT_THAT(said("/data/0/count", -1), HasSubstr("count is -1"));
+  EXPECT_THAT(said("/data", json::object()), HasSubstr("data is {}; expected a list"));
+  EXPECT_THAT(said("/model", 5), HasSubstr("model is 5"));
+  EXPECT_THAT(said("/steps", -1), HasSubstr("steps is -1"));
+  EXPECT_THAT(said("/shards", 1000), HasSubstr("shards is 1000"));
+  EXPECT_THAT(said("/replay_share", "x"), HasSubstr("replay_share is \"x\""));
   json run = run_of(tiny_config());
-  run["data"][0]["pairs"] = 41;
-  write_run(run);
-  Child training({"train", at("run").string(), "--out", at("out").string()});
-  EXPECT_NE(training.wait(), 0);
-  EXPECT_THAT(training.err(), HasSubstr("data[0]: expected queries <= pairs <= keys"));
-  run = run_of(tiny_config());
   run.erase("held_out");
   write_run(run);
   Child scoring({"train", at("run").string(), "--out", at("out").string(), "--score"});
-  EXPECT_NE(scoring.wait(), 0);
+  EXPECT_EQ(scoring.wait(), 1);
   EXPECT_THAT(scoring.err(), HasSubstr("held_out is missing"));
+}
+
+// A state goes on only with data that has its place.
+TEST_F(TrainCommand, RefusesLessDataThanItBeganWith) {
+  json run = run_of(tiny_config());
+  run["eval_every"] = 0;
+  write_run(run);
+  const std::vector<std::string> words = {"train", at("run").string(), "--out", at("out").string()};
+  Child first(words);
+  ASSERT_EQ(first.wait(), 0) << first.err();
+  run["data"][0]["count"] = 1;
+  run["steps"] = 4;
+  write_run(run);
+  Child second(words);
+  EXPECT_EQ(second.wait(), 1);
+  EXPECT_THAT(second.err(), HasSubstr("it is not what the run began with"));
 }
 
 }  // namespace

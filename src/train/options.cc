@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <numbers>
 #include <set>
+#include <type_traits>
 
 namespace thimble::train {
 namespace {
@@ -23,10 +24,18 @@ class Keys {
   void take(const char* key, T& value) {
     const json* found = find(key);
     if (found == nullptr) return;
+    if constexpr (std::is_unsigned_v<T> && !std::is_same_v<T, bool>) {
+      // Larger than any run, smaller than what a product of two of them overflows.
+      constexpr uint64_t kMost = 1'000'000'000;
+      if (!found->is_number_unsigned() || found->template get<uint64_t>() > kMost) {
+        return fail(fmt::format("{} is {}; expected a whole number from 0 to {}", key,
+                                found->dump(), kMost));
+      }
+    }
     try {
       found->get_to(value);
-    } catch (const json::exception& e) {
-      fail(fmt::format("{}: {}", key, e.what()));
+    } catch (const json::exception&) {
+      fail(fmt::format("{} is {}, of another kind than expected", key, found->dump()));
     }
   }
 
@@ -88,6 +97,7 @@ Result<void> check_task(const Source& s, const std::string& where) {
   }
   if (s.kind == SourceKind::kNeedle && s.tokens < 5) return wrong("a needle has at least 5 tokens");
   constexpr uint32_t kMost = 1 << 20;
+  if (s.count > 100 * kMost) return wrong("a count is at most 104857600");
   if (s.tokens > kMost || r.keys > kMost || r.values > kMost || s.first_id > kMost) {
     return wrong("nothing may be above 1048576");
   }
@@ -133,6 +143,10 @@ Result<std::vector<Source>> read_sources(const json* list, const std::string& wh
                                          const Path& folder) {
   std::vector<Source> out;
   if (list == nullptr) return out;
+  if (!list->is_array()) {
+    return base::fail(ErrorCode::kInvalidArgument, "{} is {}; expected a list of sources", where,
+                      list->dump());
+  }
   for (size_t i = 0; i < list->size(); ++i) {
     const std::string here = fmt::format("{}[{}]", where, i);
     out.push_back(THIMBLE_TRY(read_source_options((*list)[i], here, folder)));
@@ -214,6 +228,10 @@ Result<void> read_model(Keys& keys, const Path& folder, TrainOptions& o) {
   }
   if (model->is_object()) {
     o.config = THIMBLE_TRY(arch::parse_config(model->dump()));
+  } else if (!model->is_string()) {
+    return base::fail(ErrorCode::kInvalidArgument,
+                      "model is {}; expected the path of a config.json, or its content",
+                      model->dump());
   } else {
     o.config = THIMBLE_TRY(arch::load_config(resolved(folder, model->get<std::string>())));
   }
@@ -231,6 +249,15 @@ Result<void> check(const TrainOptions& o) {
   THIMBLE_TRY(positive("rows_per_piece", o.rows_per_piece));
   THIMBLE_TRY(positive("shards", o.shards));
   THIMBLE_TRY(positive("log_every", o.log_every));
+  const auto at_most = [](const char* key, uint64_t value, uint64_t most) -> Result<void> {
+    if (value <= most) return {};
+    return base::fail(ErrorCode::kInvalidArgument, "{} is {}; at most {} are allowed", key, value,
+                      most);
+  };
+  THIMBLE_TRY(at_most("row_tokens", o.row_tokens, 1 << 20));
+  THIMBLE_TRY(at_most("rows_per_step", o.rows_per_step, 1 << 20));
+  THIMBLE_TRY(at_most("shards", o.shards, 256));
+  THIMBLE_TRY(at_most("optimizer.newton_schulz", o.optimizer.newton_schulz, 100));
   if (o.data.empty()) {
     return base::fail(ErrorCode::kInvalidArgument, "data is missing: a list of sources");
   }

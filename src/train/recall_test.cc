@@ -1,5 +1,5 @@
 // Aim: sparse attention that is sparse from the first step learns to retrieve, because its indexer
-// learns; an indexer that does not learn retrieves nothing. Method: A2: associative recall of
+// learns; an indexer that does not learn retrieves little. Method: A2: associative recall of
 // training spec 5.5 (48 tokens, 6 slots, half of the batches short documents), three runs: sparse,
 // its dense twin, and for as long as sparse took a frozen indexer; three seeds among the slow
 // tests. E1: a fixed rule of three tokens that Engram can hold and a small backbone cannot.

@@ -81,10 +81,16 @@ class RowStream {
   RowStream(const TrainOptions& options, const std::vector<TrainingDocument>& documents)
       : options_(options), documents_(documents), lengths_(lengths_of(documents)) {}
 
-  void seek(const Counters& counters) {
+  // kInvalidArgument: the data has no such place.
+  Result<void> seek(const Counters& counters) {
     epoch_ = static_cast<uint32_t>(counters.epoch);
     packing_ = pack(epoch_);
     row_ = static_cast<size_t>(counters.row);
+    if (counters.row >= 0 && row_ <= packing_.rows.size()) return {};
+    return base::fail(ErrorCode::kInvalidArgument,
+                      "the state goes on at row {} of an epoch; the data makes {} rows: it is not "
+                      "what the run began with",
+                      counters.row, packing_.rows.size());
   }
   void tell(Counters& counters) const {
     counters.epoch = epoch_;
@@ -229,7 +235,7 @@ class Run {
           THIMBLE_TRY(internal::read_state(state_path(), learner_.parameters(), learner_.state()));
       note(fmt::format("resumed at step {}", learner_.state().step));
     }
-    rows_.seek(counters_);
+    THIMBLE_TRY(rows_.seek(counters_));
     const Packing& packing = rows_.packing();
     note(fmt::format("{} documents, {} tokens in {} rows of {}; {:.3f} % of the room is empty",
                      inputs_.documents.size(), packing.tokens, packing.rows.size(),
@@ -248,7 +254,8 @@ class Run {
     StepReport report = make_report(figures, seconds_now() - began);
     const uint64_t done = number + 1;
     const bool last = done == options_.steps;
-    if (!held_out_.empty() && (done % options_.eval_every == 0 || last)) {
+    const bool evaluates = options_.eval_every > 0 && done % options_.eval_every == 0;
+    if (!held_out_.empty() && (evaluates || last)) {
       const internal::Evaluation score = THIMBLE_TRY(learner_.evaluate(held_out_));
       held_out_loss_ = score.cross_entropy;
       report.figures.emplace_back("held_out", score.cross_entropy);
