@@ -142,7 +142,7 @@ void run_streams(uint32_t streams, int rounds, uint64_t prompt_max, uint64_t ans
     expect_solo_answers(*engine, requests, solo);  // now from the cache
   }
   const EngineCounters counters = engine->counters();
-  EXPECT_GT(counters.step_rows_decode, 2 * counters.steps) << "they did run at once";
+  EXPECT_GT(counters.step_rows_decode, counters.steps) << "they did run at once";
 }
 
 TEST(Concurrency, StreamsEqualTheirSoloRuns) { run_streams(10, 1, 300, 24); }
