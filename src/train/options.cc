@@ -13,6 +13,9 @@ namespace {
 
 using nlohmann::json;
 
+// Larger than any run, smaller than what a product of two of them overflows.
+constexpr uint64_t kWholeMost = 1'000'000'000;
+
 // One JSON object whose keys are taken one by one; what is left over is an error.
 class Keys {
  public:
@@ -25,11 +28,9 @@ class Keys {
     const json* found = find(key);
     if (found == nullptr) return;
     if constexpr (std::is_unsigned_v<T> && !std::is_same_v<T, bool>) {
-      // Larger than any run, smaller than what a product of two of them overflows.
-      constexpr uint64_t kMost = 1'000'000'000;
-      if (!found->is_number_unsigned() || found->template get<uint64_t>() > kMost) {
+      if (!found->is_number_unsigned() || found->template get<uint64_t>() > kWholeMost) {
         return fail(fmt::format("{} is {}; expected a whole number from 0 to {}", key,
-                                found->dump(), kMost));
+                                found->dump(), kWholeMost));
       }
     }
     try {
@@ -239,25 +240,22 @@ Result<void> read_model(Keys& keys, const Path& folder, TrainOptions& o) {
 }
 
 Result<void> check(const TrainOptions& o) {
-  const auto positive = [](const char* key, uint64_t value) -> Result<void> {
-    if (value > 0) return {};
-    return base::fail(ErrorCode::kInvalidArgument, "{} is 0; expected at least 1", key);
+  const auto within = [](const char* key, uint64_t value, uint64_t most) -> Result<void> {
+    if (value > 0 && value <= most) return {};
+    return base::fail(ErrorCode::kInvalidArgument, "{} is {}; expected 1 to {}", key, value, most);
   };
-  THIMBLE_TRY(positive("steps", o.steps));
-  THIMBLE_TRY(positive("row_tokens", o.row_tokens));
-  THIMBLE_TRY(positive("rows_per_step", o.rows_per_step));
-  THIMBLE_TRY(positive("rows_per_piece", o.rows_per_piece));
-  THIMBLE_TRY(positive("shards", o.shards));
-  THIMBLE_TRY(positive("log_every", o.log_every));
-  const auto at_most = [](const char* key, uint64_t value, uint64_t most) -> Result<void> {
-    if (value <= most) return {};
-    return base::fail(ErrorCode::kInvalidArgument, "{} is {}; at most {} are allowed", key, value,
-                      most);
-  };
-  THIMBLE_TRY(at_most("row_tokens", o.row_tokens, 1 << 20));
-  THIMBLE_TRY(at_most("rows_per_step", o.rows_per_step, 1 << 20));
-  THIMBLE_TRY(at_most("shards", o.shards, 256));
-  THIMBLE_TRY(at_most("optimizer.newton_schulz", o.optimizer.newton_schulz, 100));
+  constexpr uint64_t kRowsMost = 1 << 20;
+  THIMBLE_TRY(within("steps", o.steps, kWholeMost));
+  THIMBLE_TRY(within("row_tokens", o.row_tokens, kRowsMost));
+  THIMBLE_TRY(within("rows_per_step", o.rows_per_step, kRowsMost));
+  THIMBLE_TRY(within("rows_per_piece", o.rows_per_piece, kWholeMost));
+  THIMBLE_TRY(within("shards", o.shards, 256));
+  THIMBLE_TRY(within("log_every", o.log_every, kWholeMost));
+  if (o.optimizer.newton_schulz > 100) {
+    return base::fail(ErrorCode::kInvalidArgument,
+                      "optimizer.newton_schulz is {}; at most 100 are allowed",
+                      o.optimizer.newton_schulz);
+  }
   if (o.data.empty()) {
     return base::fail(ErrorCode::kInvalidArgument, "data is missing: a list of sources");
   }

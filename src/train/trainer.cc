@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <tuple>
 
 #include "text/token_map.h"
 #include "train/internal/checkpoint_files.h"
@@ -167,20 +168,18 @@ class Run {
   Result<std::vector<HeldOutScore>> score() {
     internal::compute_alone();
     THIMBLE_TRY(begin());
-    const std::pair<const char*, internal::EvaluationForm> forms[] = {
-        {"served", {}},
-        {"caches unrounded", {.round_caches = false}},
-        {"nothing rounded", {.stored_weights = false, .round_caches = false}},
-        {"every entry selected", {.topk = options_.row_tokens}}};
+    const auto replayed = held_out_pieces(options_, inputs_.held_out, DecoderReplay::kTurns);
+    const std::tuple<const char*, internal::EvaluationForm, const std::vector<Batch>*> forms[] = {
+        {"served", {}, &held_out_},
+        {"caches unrounded", {.round_caches = false}, &held_out_},
+        {"nothing rounded", {.stored_weights = false, .round_caches = false}, &held_out_},
+        {"every entry selected", {.topk = options_.row_tokens}, &held_out_},
+        {"decoder half replayed", {}, &replayed}};
     std::vector<HeldOutScore> out;
-    for (const auto& [name, form] : forms) {
-      const internal::Evaluation e = THIMBLE_TRY(learner_.evaluate(held_out_, form));
+    for (const auto& [name, form, pieces] : forms) {
+      const internal::Evaluation e = THIMBLE_TRY(learner_.evaluate(*pieces, form));
       out.push_back({name, e.cross_entropy, e.accuracy, static_cast<uint64_t>(e.labels)});
     }
-    const auto replayed = held_out_pieces(options_, inputs_.held_out, DecoderReplay::kTurns);
-    const internal::Evaluation e = THIMBLE_TRY(learner_.evaluate(replayed, {}));
-    out.push_back(
-        {"decoder half replayed", e.cross_entropy, e.accuracy, static_cast<uint64_t>(e.labels)});
     return out;
   }
 

@@ -7,7 +7,6 @@
 #include "apps/thimble/bench/true_width.h"
 #include "apps/thimble/mode_flag.h"
 #include "arch/cache_layout.h"
-#include "base/random.h"
 #include "base/terminal.h"
 #include "engine/engine.h"
 #include "engine/forced_run.h"
@@ -37,39 +36,17 @@ struct Point {
   planner::Ops ops;
 };
 
-bool same_role(const arch::LayerPlan& a, const arch::LayerRole& x, const arch::LayerPlan& b,
-               const arch::LayerRole& y) {
-  const bool first_x = x.mode == arch::AttentionMode::kFull && x.layer == a.decoder_begin;
-  const bool first_y = y.mode == arch::AttentionMode::kFull && y.layer == b.decoder_begin;
-  return x.mode == y.mode && x.ratio == y.ratio && first_x == first_y;
-}
-
 // For every layer of `whole` one of `part` that does the same; Engram look-ups are left out.
 std::vector<size_t> layers_for(const arch::LayerPlan& whole, const arch::LayerPlan& part) {
   std::vector<size_t> out;
   for (const arch::LayerRole& role : whole.layers) {
     const auto found = std::ranges::find_if(part.layers, [&](const arch::LayerRole& other) {
-      return same_role(whole, role, part, other);
+      return role.mode == other.mode && role.ratio == other.ratio;
     });
     CHECK(found != part.layers.end());
     out.push_back(static_cast<size_t>(found - part.layers.begin()));
   }
   return out;
-}
-
-// Best time of each layer over some tokens, [layers of the measured model].
-Result<std::vector<double>> decode_us(engine::ForcedSequence& sequence, const model::Model& model,
-                                      std::span<const int32_t> ids) {
-  const size_t layers = model.plan().layers.size();
-  std::vector<double> best(layers, 1e30);
-  LayerClock clock(layers);
-  engine::ForcedRun run;
-  run.trace = &clock;
-  for (size_t i = 0; i < ids.size(); ++i) {
-    THIMBLE_TRY(sequence.run(ids.subspan(i, 1), run, {}));
-    for (size_t l = 0; l < layers; ++l) best[l] = std::min(best[l], clock.layer_us(l));
-  }
-  return best;
 }
 
 void print_header() {
@@ -107,9 +84,7 @@ Result<int> run_context(const ContextFlags& flags) {
   base::ThreadPool pool(flags.threads);
   auto sequence =
       THIMBLE_TRY(engine::ForcedSequence::create(model, flags.longest + kDecoded, pool));
-  base::SplitMix64 random(1);
-  std::vector<int32_t> ids(flags.longest + kDecoded);
-  for (int32_t& id : ids) id = static_cast<int32_t>(random.below(model.config().vocab_size));
+  const std::vector<int32_t> ids = random_ids(model, flags.longest + kDecoded);
   if (!flags.json) print_header();
   Point first;
   for (uint64_t tokens = 4096; tokens <= flags.longest; tokens *= 4) {

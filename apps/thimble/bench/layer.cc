@@ -6,7 +6,6 @@
 #include "apps/thimble/bench/commands.h"
 #include "apps/thimble/bench/true_width.h"
 #include "apps/thimble/mode_flag.h"
-#include "base/random.h"
 #include "base/terminal.h"
 #include "engine/engine.h"
 #include "engine/forced_run.h"
@@ -34,11 +33,9 @@ struct LayerTimes {
 
 Result<LayerTimes> time_layers(const model::Model& model, base::ThreadPool& pool) {
   const size_t layers = model.plan().layers.size();
-  base::SplitMix64 random(1);
-  std::vector<int32_t> ids(3 * kPromptRows + kDecoded);
-  for (int32_t& id : ids) id = static_cast<int32_t>(random.below(model.config().vocab_size));
+  const std::vector<int32_t> ids = random_ids(model, 3 * kPromptRows + kDecoded);
   auto sequence = THIMBLE_TRY(engine::ForcedSequence::create(model, ids.size(), pool));
-  LayerTimes times{std::vector<double>(layers, 1e30), std::vector<double>(layers, 1e30)};
+  LayerTimes times{std::vector<double>(layers, 1e30), {}};
   LayerClock clock(layers);
   engine::ForcedRun run;
   run.trace = &clock;
@@ -49,12 +46,7 @@ Result<LayerTimes> time_layers(const model::Model& model, base::ThreadPool& pool
       times.prefill_us[l] = std::min(times.prefill_us[l], clock.layer_us(l) / kPromptRows);
     }
   }
-  for (uint64_t i = 0; i < kDecoded; ++i) {
-    THIMBLE_TRY(sequence.run(all.subspan(3 * kPromptRows + i, 1), run, {}));
-    for (size_t l = 0; l < layers; ++l) {
-      times.decode_us[l] = std::min(times.decode_us[l], clock.layer_us(l));
-    }
-  }
+  times.decode_us = THIMBLE_TRY(decode_us(sequence, model, all.last(kDecoded)));
   return times;
 }
 

@@ -1,7 +1,10 @@
 #include "apps/thimble/bench/true_width.h"
 
+#include <algorithm>
+
 #include "arch/random_weights.h"
 #include "base/clock.h"
+#include "base/random.h"
 #include "base/terminal.h"
 #include "engine/model_files.h"
 #include "planner/modes.h"
@@ -66,6 +69,27 @@ bool LayerClock::wants(std::string_view quantity) const {
 void LayerClock::floats(std::string_view quantity, uint32_t layer, uint64_t,
                         std::span<const float>) {
   done_us_[quantity == "embed" ? 0 : layer + 1] = base::monotonic_us();
+}
+
+std::vector<int32_t> random_ids(const model::Model& model, uint64_t count) {
+  base::SplitMix64 random(1);
+  std::vector<int32_t> ids(count);
+  for (int32_t& id : ids) id = static_cast<int32_t>(random.below(model.config().vocab_size));
+  return ids;
+}
+
+Result<std::vector<double>> decode_us(engine::ForcedSequence& sequence, const model::Model& model,
+                                      std::span<const int32_t> ids) {
+  const size_t layers = model.plan().layers.size();
+  std::vector<double> best(layers, 1e30);
+  LayerClock clock(layers);
+  engine::ForcedRun run;
+  run.trace = &clock;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    THIMBLE_TRY(sequence.run(ids.subspan(i, 1), run, {}));
+    for (size_t l = 0; l < layers; ++l) best[l] = std::min(best[l], clock.layer_us(l));
+  }
+  return best;
 }
 
 }  // namespace thimble::app

@@ -1,5 +1,5 @@
 // Layers at the released model's widths without its weights: a checkpoint of random ones, one layer
-// of each role, and a clock for the layers of a pass.
+// of each role, and a clock for the layers of a pass. Not thread-safe.
 #pragma once
 
 #include <memory>
@@ -11,6 +11,7 @@
 #include "arch/checkpoint.h"
 #include "arch/config.h"
 #include "base/file.h"
+#include "engine/forced_run.h"
 #include "model/forward.h"
 
 namespace thimble::app {
@@ -47,5 +48,11 @@ class LayerClock : public model::Trace {
  private:
   std::vector<int64_t> done_us_;  // [0]: the embedding
 };
+
+std::vector<int32_t> random_ids(const model::Model& model, uint64_t count);
+
+// Appends `ids` one by one: the best time of each layer, [layers] microseconds.
+Result<std::vector<double>> decode_us(engine::ForcedSequence& sequence, const model::Model& model,
+                                      std::span<const int32_t> ids);
 
 }  // namespace thimble::app

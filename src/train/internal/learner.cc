@@ -140,9 +140,7 @@ ForwardOptions Learner::forward_options() const {
 
 EvaluationForm Learner::form_now() const {
   const ForwardOptions o = forward_options();
-  return {.stored_weights = options_.quantise_weights && quantises(),
-          .round_caches = o.round_caches,
-          .topk = o.topk};
+  return {.stored_weights = stores_weights(), .round_caches = o.round_caches, .topk = o.topk};
 }
 
 std::vector<Tensor> Learner::compute_values(bool stored) {
@@ -163,7 +161,7 @@ Result<void> Learner::run_shards(const std::vector<Batch>& pieces, std::vector<S
   }
   scales.labels = 1 / std::max(scales.labels, 1.0);
   scales.tokens = 1 / std::max(scales.tokens, 1.0);
-  const std::vector<Tensor> values = compute_values(options_.quantise_weights && quantises());
+  const std::vector<Tensor> values = compute_values(stores_weights());
   const ForwardOptions options = forward_options();
   return guarded(pool_, shards.size(), [&](uint64_t s) {
     Shard& shard = shards[s];

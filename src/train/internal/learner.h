@@ -70,6 +70,7 @@ class Learner {
   struct Shard;
 
   bool quantises() const;
+  bool stores_weights() const { return options_.quantise_weights && quantises(); }
   ForwardOptions forward_options() const;
   EvaluationForm form_now() const;
   std::vector<Tensor> compute_values(bool stored);
