@@ -2,26 +2,17 @@
 // results, figures, being stopped, and every way to fail. Method: Chromium drives the page; a stage
 // plays streams that a random model would not give.
 import assert from 'node:assert/strict';
-import { after, beforeEach, test } from 'node:test';
-import { chat, openStage, setUp, stand } from './browser.mjs';
+import { test } from 'node:test';
+import { setUpChat, stand } from './browser.mjs';
 
 let page;
 let stage;
 let say;
 let finished;
 
-setUp((shown) => openStage(shown));
-after(() => stand.stage.stop());
-beforeEach(() => {
-  ({ page, stage } = stand);
-  ({ say, finished } = chat(page));
-});
+setUpChat((own) => ({ page, stage, say, finished } = own));
 
 const shows = (text) => page.locator('#log').getByText(text).first().waitFor();
-const answerWith = (content) => stage.play((play) => {
-  play.say(content);
-  play.finish();
-});
 
 // Chromium itself complains of a refused request; nothing else may.
 function forgiveRefusals() {
@@ -87,7 +78,7 @@ test('a call is shown, its result typed, and the conversation goes on', async ()
   // The keyboard is in the first field already.
   await page.keyboard.type('hot');
   await page.getByLabel('Result of weather').nth(1).fill('wet');
-  answerWith('Hot in Rome, wet in Bonn.');
+  stage.playText('Hot in Rome, wet in Bonn.');
   await page.keyboard.press('Control+Enter');
   await shows('Hot in Rome');
   await finished();
@@ -112,7 +103,7 @@ test('whoever writes on without a result leaves the call out', async () => {
   });
   await say('Weather?');
   await finished();
-  answerWith('Fine.');
+  stage.playText('Fine.');
   await say('Never mind.');
   await finished();
   assert.deepEqual(stage.asked[1].messages.filter((message) => message.tool_calls), []);
@@ -137,7 +128,7 @@ test('tools that are no JSON are not sent, and said so', async () => {
   await page.getByRole('button', { name: 'Tools !' }).click();
   await page.getByText('Not sent:').waitFor();
   await page.keyboard.press('Escape');
-  answerWith('ok');
+  stage.playText('ok');
   await say('x');
   await finished();
   assert.equal(stage.asked[0].tools, undefined);
@@ -153,7 +144,7 @@ test('Escape stops, and the part that came stays', async () => {
   await page.keyboard.press('Escape');
   await finished();
   assert.match(await page.locator('.facts').textContent(), /stopped$/);
-  answerWith('ok');
+  stage.playText('ok');
   await say('go on');
   await finished();
   assert.deepEqual(stage.asked[1].messages[1], { role: 'assistant', content: 'The first half' });
@@ -166,7 +157,7 @@ test('an error within the stream is shown, and tried again', async () => {
   });
   await say('x');
   await page.getByRole('alert').getByText('it broke').waitFor();
-  answerWith('now it works');
+  stage.playText('now it works');
   await page.getByRole('button', { name: 'Try again' }).click();
   await shows('now it works');
   assert.equal(await page.getByRole('alert').count(), 0);
@@ -180,10 +171,10 @@ test('an older failure tried again leaves what followed where it is', async () =
   stage.play((play) => play.refuse(400, { message: 'no' }));
   await say('x');
   await finished();
-  answerWith('later answer');
+  stage.playText('later answer');
   await say('y');
   await finished();
-  answerWith('answered after all');
+  stage.playText('answered after all');
   await page.getByRole('button', { name: 'Try again' }).click();
   await shows('answered after all');
   await finished();

@@ -48,6 +48,13 @@ export function setUp(open, serverFlags = []) {
   });
 }
 
+// setUp() of a file about the chat page: `adopt` gets page, stage, say and finished of each test.
+export function setUpChat(adopt) {
+  setUp(openStage);
+  after(() => stand.stage.stop());
+  beforeEach(() => adopt({ page: stand.page, stage: stand.stage, ...chat(stand.page) }));
+}
+
 // The chat page, by way of a stage that is the same for all tests of a file.
 export async function openStage(page) {
   stand.stage ??= await Stage.start(stand.server.url);

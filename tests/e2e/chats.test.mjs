@@ -3,28 +3,18 @@
 // stage plays the answers.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { after, beforeEach, test } from 'node:test';
-import { chat, openStage, setUp, stand, watch } from './browser.mjs';
+import { test } from 'node:test';
+import { chat, setUpChat, stand, watch } from './browser.mjs';
 
 let page;
 let stage;
 let say;
 let finished;
 
-setUp((shown) => openStage(shown));
-after(() => stand.stage.stop());
-beforeEach(() => {
-  ({ page, stage } = stand);
-  ({ say, finished } = chat(page));
-});
-
-const answerWith = (content) => stage.play((play) => {
-  play.say(content);
-  play.finish();
-});
+setUpChat((own) => ({ page, stage, say, finished } = own));
 
 async function talk(question, answer, where = page) {
-  answerWith(answer);
+  stage.playText(answer);
   const { say: ask, finished: end } = chat(where);
   await ask(question);
   await end();
@@ -116,13 +106,13 @@ test('renamed, searched, deleted and brought back', async () => {
 
 test('an edited question and a second answer are versions: nothing is lost', async () => {
   await talk('question', 'first answer');
-  answerWith('second answer');
+  stage.playText('second answer');
   await page.getByRole('button', { name: 'Answer anew' }).click();
   await shows('second answer');
   await shows('2 of 2');
   await page.getByRole('button', { name: 'Earlier version' }).click();
   await shows('first answer');
-  answerWith('answer to the edited');
+  stage.playText('answer to the edited');
   await page.getByRole('button', { name: 'Edit message' }).click();
   await page.getByLabel('Edit your message').fill('edited question');
   await page.keyboard.press('Enter');

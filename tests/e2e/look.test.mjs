@@ -2,15 +2,13 @@
 // readable contrast; and its pictures of the cache are live. Method: Chromium drives the page in
 // those settings; contrasts are computed from what is on screen.
 import assert from 'node:assert/strict';
-import { after, beforeEach, test } from 'node:test';
-import { chat, openStage, setUp, stand, watch } from './browser.mjs';
+import { test } from 'node:test';
+import { chat, openStage, setUpChat, stand, watch } from './browser.mjs';
 
 let page;
 let stage;
 
-setUp((shown) => openStage(shown));
-after(() => stand.stage.stop());
-beforeEach(() => ({ page, stage } = stand));
+setUpChat((own) => ({ page, stage } = own));
 
 const usage = {
   prompt_tokens: 100, completion_tokens: 9, total_tokens: 109,

@@ -2,28 +2,15 @@
 // text, and sends what was chosen. Method: Chromium drives the page of the real binary; where exact
 // text matters, a stage plays the answer on its way to the page.
 import assert from 'node:assert/strict';
-import { after, beforeEach, test } from 'node:test';
-import { chat, openStage, setUp, stand } from './browser.mjs';
+import { test } from 'node:test';
+import { setUpChat, stand } from './browser.mjs';
 
 let page;
 let stage;
 let say;
 let finished;
 
-setUp(async (shown) => {
-  await openStage(shown);
-});
-after(() => stand.stage.stop());
-beforeEach(() => {
-  ({ page, stage } = stand);
-  ({ say, finished } = chat(page));
-});
-
-const answerWith = (content, reasoning = '') => stage.play((play) => {
-  if (reasoning) play.think(reasoning);
-  play.say(content);
-  play.finish();
-});
+setUpChat((own) => ({ page, stage, say, finished } = own));
 
 async function setEffort(value) {
   await page.getByRole('button', { name: /^Reasoning/ }).click();
@@ -84,7 +71,7 @@ test('the model cannot put markup into the page', async () => {
   const hostile = '<img src=x onerror="document.title=1"> <b>bold</b>\n\n[x](javascript:alert(1)) '
     + '[y](data:text/html,1) <script>document.title = "hit"</script>\n\n```html\n<i>code</i>\n```'
     + '\n\n| <u>a</u> | b |\n|---|---|\n| <img src=x> | **<b>c</b>** |\n\n- <svg onload=alert(1)>';
-  await answerWith(hostile, '<u>thought</u>');
+  await stage.playText(hostile, '<u>thought</u>');
   await say('<img src=x onerror="document.title=2"><b>question</b>');
   await finished();
   for (const name of ['img', 'b', 'script', 'i', 'u', 'a', 'svg']) {
@@ -97,7 +84,7 @@ test('the model cannot put markup into the page', async () => {
 });
 
 test('shows a part of Markdown', async () => {
-  await answerWith('# Title\n\nA **bold** and *slanted* ~~gone~~ `code` at https://example.org/a.\n'
+  await stage.playText('# Title\n\nA **bold** and *slanted* ~~gone~~ `code` at https://example.org/a.\n'
     + '- one\n- two\n  1. inner\n\n3. three\n\n> said\n\n| a | b |\n|---|:-:|\n| 1 | *2* |\n\n'
     + '```python\nprint(1)\n\nprint(2)\n```\n\nEnd.');
   await say('x');
@@ -126,7 +113,7 @@ test('shows a part of Markdown', async () => {
 
 test('no text makes the page slow', async () => {
   const nasty = ['[', '*a ', '`a``', '**a ', '| a |\n', '~~a', 'https://', '> '];
-  await answerWith(nasty.map((part) => part.repeat(4000)).join('\n\n'));
+  await stage.playText(nasty.map((part) => part.repeat(4000)).join('\n\n'));
   const begin = Date.now();
   await say('x');
   await finished();
@@ -140,14 +127,14 @@ test('settings are remembered and reach the server', async () => {
   await page.keyboard.press('Escape');
   await setEffort(62);
   await page.reload();
-  await answerWith('ok');
+  await stage.playText('ok');
   await say('x');
   await finished();
   const body = stage.asked.at(-1);
   assert.equal(body.temperature, 0.35);
   assert.equal(body.reasoning_effort, 62);
   assert.deepEqual(body.messages[0], { role: 'system', content: 'Be terse.' });
-  await answerWith('again');
+  await stage.playText('again');
   await say('y');
   await finished();
   assert.deepEqual(stage.asked.at(-1).messages.slice(1), [
@@ -158,7 +145,7 @@ test('settings are remembered and reach the server', async () => {
 
 test('the effort slider: names, off, and the choice of the server', async () => {
   const sent = async () => {
-    await answerWith('ok');
+    await stage.playText('ok');
     await say('x');
     await finished();
     return stage.asked.at(-1).reasoning_effort;

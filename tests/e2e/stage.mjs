@@ -121,6 +121,15 @@ export class Stage {
     this.plays.push(how);
   }
 
+  // The same, with this text (and reasoning) at once.
+  playText(content, reasoning = '') {
+    this.play((play) => {
+      if (reasoning) play.think(reasoning);
+      play.say(content);
+      play.finish();
+    });
+  }
+
   // As new, for the next test.
   reset() {
     this.plays = [];
