@@ -31,45 +31,18 @@ struct Seen {
   bool operator==(const Seen&) const = default;
 };
 
-class Stream : public GenerationSink {
+class Stream : public Collector {
  public:
-  Next on_token(const GeneratedToken& token) override {
-    const std::lock_guard lock(mutex_);
-    Seen seen{token.token, std::bit_cast<uint32_t>(token.logprob), {}};
-    for (const TokenLogprob& of : token.top) {
-      seen.top.emplace_back(of.token, std::bit_cast<uint32_t>(of.logprob));
-    }
-    seen_.push_back(std::move(seen));
-    changed_.notify_all();
-    return Next::kContinue;
-  }
-  void on_end(const GenerationEnd& end) override {
-    const std::lock_guard lock(mutex_);
-    EXPECT_FALSE(end_.has_value()) << "a second end";
-    end_ = end;
-    changed_.notify_all();
-  }
-  GenerationEnd wait() {
-    std::unique_lock lock(mutex_);
-    EXPECT_TRUE(changed_.wait_for(lock, std::chrono::minutes(5), [&] { return end_.has_value(); }))
-        << "no end";
-    return end_.value_or(GenerationEnd{});
-  }
-  // Until so many tokens came, or the end.
-  void wait_for_tokens(size_t count) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return seen_.size() >= count || end_.has_value(); });
-  }
   std::vector<Seen> seen() {
-    const std::lock_guard lock(mutex_);
-    return seen_;
+    std::vector<Seen> out;
+    for (const GeneratedToken& token : tokens()) {
+      out.push_back({token.token, std::bit_cast<uint32_t>(token.logprob), {}});
+      for (const TokenLogprob& of : token.top) {
+        out.back().top.emplace_back(of.token, std::bit_cast<uint32_t>(of.logprob));
+      }
+    }
+    return out;
   }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<Seen> seen_;
-  std::optional<GenerationEnd> end_;
 };
 
 std::vector<GenerationRequest> distinct_requests(size_t count, uint64_t seed, uint64_t prompt_max,

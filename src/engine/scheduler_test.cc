@@ -21,9 +21,7 @@
 namespace thimble::engine {
 namespace {
 
-using Collector = TokenSink;
-
-struct ThrowingSink : Collector {
+struct ThrowingSink : TokenSink {
   Next on_token(const GeneratedToken&) override { throw std::runtime_error("sink broke"); }
 };
 
@@ -106,7 +104,7 @@ TEST_F(SchedulerTest, StopTokenAtTheLastAllowedPlaceCountsAsStop) {
 
 TEST_F(SchedulerTest, SinkMayStop) {
   start();
-  auto sink = std::make_shared<Collector>();
+  auto sink = std::make_shared<TokenSink>();
   sink->stop_after = 3;
   ASSERT_TRUE(scheduler->submit(request_of(prompt_of(5), 30), sink).has_value());
   EXPECT_EQ(sink->wait().reason, FinishReason::kStop);
@@ -164,7 +162,7 @@ TEST_F(SchedulerTest, QueueIsBoundedAndACancelledRequestFreesItsPlaceAtOnce) {
   const auto second = submit(request_of(prompt_of(4), 2));
   const RequestId second_id = last_id;
   const auto third = submit(request_of(prompt_of(4), 2));
-  const auto full = scheduler->submit(request_of(prompt_of(4), 2), std::make_shared<Collector>());
+  const auto full = scheduler->submit(request_of(prompt_of(4), 2), std::make_shared<TokenSink>());
   ASSERT_FALSE(full.has_value());
   EXPECT_EQ(full.error().code, ErrorCode::kResourceExhausted);
   EXPECT_EQ(scheduler->counters().waiting, 2u);
@@ -238,9 +236,9 @@ TEST_F(SchedulerTest, AThrowingSinkEndsItsRequestOnly) {
 }
 
 TEST_F(SchedulerTest, AnEndThatThrowsHarmsNobody) {
-  struct Sink : Collector {
+  struct Sink : TokenSink {
     void on_end(const GenerationEnd& end) override {
-      Collector::on_end(end);
+      TokenSink::on_end(end);
       throw 42;
     }
   };
@@ -299,9 +297,9 @@ TEST_F(SchedulerTest, BadLogitsEndTheRequestWithAnError) {
 }
 
 TEST_F(SchedulerTest, SinksMaySubmitAndCancel) {
-  struct Chaining : Collector {
+  struct Chaining : TokenSink {
     Next on_token(const GeneratedToken& token) override {
-      Collector::on_token(token);
+      TokenSink::on_token(token);
       if (next != nullptr) {
         EXPECT_TRUE(scheduler->submit(request_of(prompt_of(3), 2), next).has_value());
         next = nullptr;
@@ -310,10 +308,10 @@ TEST_F(SchedulerTest, SinksMaySubmitAndCancel) {
       return Next::kContinue;
     }
     Scheduler* scheduler = nullptr;
-    std::shared_ptr<Collector> next;
+    std::shared_ptr<TokenSink> next;
   };
   start();
-  auto follower = std::make_shared<Collector>();
+  auto follower = std::make_shared<TokenSink>();
   auto first = std::make_shared<Chaining>();
   first->scheduler = &*scheduler;
   first->next = follower;
@@ -335,7 +333,7 @@ TEST_F(SchedulerTest, ManyThreadsSubmitAndCancel) {
       base::SplitMix64 random(static_cast<uint64_t>(t));
       for (int i = 0; i < kRequests; ++i) {
         const auto request = request_of(prompt_of(1 + random.below(20), random.next()), 5);
-        const auto sink = std::make_shared<Collector>();
+        const auto sink = std::make_shared<TokenSink>();
         const auto id = scheduler->submit(request, sink);
         if (!id) {
           EXPECT_EQ(id.error().code, ErrorCode::kResourceExhausted);

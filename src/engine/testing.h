@@ -1,12 +1,9 @@
-// For tests of the engine with a real model: a made nano model, requests, and a sink that waits.
+// For tests of the engine with a real model: a made nano model, and requests.
 #pragma once
 
 #include <gtest/gtest.h>
 
-#include <condition_variable>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +12,7 @@
 #include "base/file.h"
 #include "base/random.h"
 #include "engine/engine.h"
+#include "engine/internal/collector.h"
 #include "text/byte_tokenizer.h"
 #include "text/token_map.h"
 
@@ -44,45 +42,6 @@ inline const Path& nano_model() {
   }();
   return path;
 }
-
-class Collector : public GenerationSink {
- public:
-  void on_prompt(std::vector<PromptToken> tokens) override {
-    const std::lock_guard lock(mutex_);
-    EXPECT_TRUE(ids_.empty() && prompt_.empty()) << "once, before the first token";
-    prompt_ = std::move(tokens);
-  }
-  Next on_token(const GeneratedToken& token) override {
-    const std::lock_guard lock(mutex_);
-    ids_.push_back(token.token);
-    return Next::kContinue;
-  }
-  void on_end(const GenerationEnd& end) override {
-    const std::lock_guard lock(mutex_);
-    end_ = end;
-    changed_.notify_all();
-  }
-  GenerationEnd wait() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return end_.has_value(); });
-    return *end_;
-  }
-  std::vector<int32_t> ids() {
-    const std::lock_guard lock(mutex_);
-    return ids_;
-  }
-  std::vector<PromptToken> prompt() {
-    const std::lock_guard lock(mutex_);
-    return prompt_;
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<PromptToken> prompt_;
-  std::vector<int32_t> ids_;
-  std::optional<GenerationEnd> end_;
-};
 
 inline std::unique_ptr<Engine> open_engine(const EngineOptions& options) {
   auto engine = Engine::open(options);

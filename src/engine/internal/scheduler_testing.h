@@ -5,15 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <condition_variable>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/random.h"
+#include "engine/internal/collector.h"
 #include "engine/internal/fake_runner.h"
 #include "engine/internal/scheduler.h"
 
@@ -21,51 +19,9 @@ namespace thimble::engine {
 
 inline constexpr uint32_t kVocab = 50;
 
-class TokenSink : public GenerationSink {
- public:
-  Next on_token(const GeneratedToken& token) override {
-    const std::lock_guard lock(mutex_);
-    EXPECT_FALSE(end_.has_value()) << "a token after the end";
-    tokens_.push_back(token);
-    changed_.notify_all();
-    return tokens_.size() >= stop_after ? Next::kStop : Next::kContinue;
-  }
-  void on_end(const GenerationEnd& end) override {
-    const std::lock_guard lock(mutex_);
-    EXPECT_FALSE(end_.has_value()) << "a second end";
-    end_ = end;
-    changed_.notify_all();
-  }
-
-  // Fails the test rather than hang when the end does not come.
-  GenerationEnd wait() {
-    std::unique_lock lock(mutex_);
-    EXPECT_TRUE(changed_.wait_for(lock, std::chrono::seconds(30), [&] { return end_.has_value(); }))
-        << "no end after 30 s";
-    return end_.value_or(GenerationEnd{});
-  }
-  bool ended() {
-    const std::lock_guard lock(mutex_);
-    return end_.has_value();
-  }
-  std::vector<int32_t> ids() {
-    const std::lock_guard lock(mutex_);
-    std::vector<int32_t> ids;
-    for (const GeneratedToken& token : tokens_) ids.push_back(token.token);
-    return ids;
-  }
-  std::vector<GeneratedToken> tokens() {
-    const std::lock_guard lock(mutex_);
-    return tokens_;
-  }
-
-  size_t stop_after = SIZE_MAX;
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<GeneratedToken> tokens_;
-  std::optional<GenerationEnd> end_;
+// The fake model is quick.
+struct TokenSink : Collector {
+  TokenSink() : Collector(std::chrono::seconds(30)) {}
 };
 
 inline std::vector<int32_t> prompt_of(size_t length, uint64_t seed = 1) {
