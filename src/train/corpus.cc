@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -227,8 +228,9 @@ Result<std::vector<TrainingDocument>> read_sources(const std::vector<Source>& so
                                                    const CorpusTools& tools) {
   std::vector<TrainingDocument> out;
   for (const Source& source : sources) {
-    const auto once = THIMBLE_TRY(read_source(source, tools));
-    for (uint32_t i = 0; i < source.repeat; ++i) out.insert(out.end(), once.begin(), once.end());
+    auto once = THIMBLE_TRY(read_source(source, tools));
+    for (uint32_t i = 1; i < source.repeat; ++i) out.insert(out.end(), once.begin(), once.end());
+    if (source.repeat > 0) std::move(once.begin(), once.end(), std::back_inserter(out));
   }
   return out;
 }
