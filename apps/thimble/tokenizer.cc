@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/thimble/commands.h"
+#include "base/piece_reader.h"
 #include "base/terminal.h"
 #include "text/bpe_trainer.h"
 #include "text/byte_tokenizer.h"
@@ -28,20 +29,25 @@ void add_strings(const nlohmann::json& value, text::BpeTrainer& trainer) {
   }
 }
 
+Result<void> add_records(const Path& file, text::BpeTrainer& trainer) {
+  auto lines = THIMBLE_TRY(base::PieceReader::open(file, "\n"));
+  uint64_t number = 0;
+  while (const auto line = THIMBLE_TRY(lines.next())) {
+    ++number;
+    if (line->find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    try {
+      add_strings(nlohmann::json::parse(*line), trainer);
+    } catch (const nlohmann::json::exception& e) {
+      return base::fail(ErrorCode::kCorrupt, "{} line {}: {}", file.string(), number, e.what());
+    }
+  }
+  return {};
+}
+
 Result<void> add_file(const Path& file, text::BpeTrainer& trainer) {
+  if (file.extension() == ".jsonl") return add_records(file, trainer);
   const std::string content = THIMBLE_TRY(base::read_file(file, 4ULL << 30));
-  if (file.extension() != ".jsonl") {
-    trainer.add(content);
-    return {};
-  }
-  size_t begin = 0;
-  while (begin < content.size()) {
-    const size_t end = std::min(content.find('\n', begin), content.size());
-    const auto record = nlohmann::json::parse(content.data() + begin, content.data() + end, nullptr,
-                                              /*allow_exceptions=*/false);
-    if (!record.is_discarded()) add_strings(record, trainer);
-    begin = end + 1;
-  }
+  trainer.add(content);
   return {};
 }
 

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "apps/thimble/commands.h"
 #include "apps/thimble/interrupts.h"
@@ -47,11 +48,35 @@ class Display {
   base::Progress bar_;
 };
 
+// A bar while the data is read, until there is something to note.
+class Reading {
+ public:
+  explicit Reading(uint64_t bytes) {
+    if (bytes > 0) bar_.emplace("reading", bytes, base::Progress::Unit::kBytes);
+  }
+  void add(uint64_t bytes) {
+    if (bar_) bar_->add(bytes);
+  }
+  void note(const std::string& text) {
+    bar_.reset();
+    fmt::print(stderr, "{}\n", text);
+  }
+
+ private:
+  std::optional<base::Progress> bar_;
+};
+
+void tell(train::TrainRun& run, Reading& reading) {
+  run.on_bytes = [&reading](uint64_t bytes) { reading.add(bytes); };
+  run.on_note = [&reading](const std::string& text) { reading.note(text); };
+}
+
 Result<int> run_score(const TrainFlags& flags, const train::TrainOptions& options) {
   train::TrainRun run;
   run.folder = flags.out;
   run.threads = flags.threads;
-  run.on_note = [](const std::string& text) { fmt::print(stderr, "{}\n", text); };
+  Reading reading(train::file_bytes(options.held_out));
+  tell(run, reading);
   const auto scores = THIMBLE_TRY(train::score_held_out(options, run));
   if (!flags.json)
     print_out(
@@ -86,7 +111,8 @@ Result<int> run_train(const TrainFlags& flags) {
   run.stop_after = flags.steps;
   run.stop = [&] { return interrupts.pending() != 0; };
   run.on_step = [&](const train::StepReport& r) { display.step(r); };
-  run.on_note = [](const std::string& text) { fmt::print(stderr, "{}\n", text); };
+  Reading reading(train::file_bytes(options.data) + train::file_bytes(options.held_out));
+  tell(run, reading);
   const auto summary = THIMBLE_TRY(train::train_model(options, run));
   print_out(fmt::format(
       "{} steps, {} tokens in {:.1f} s: {:.0f} tokens/s, {:.1f} GFLOP/s of products; loss {:.4f}\n",

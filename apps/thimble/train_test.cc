@@ -95,6 +95,8 @@ TEST_F(TrainCommand, NamesWhatIsWrong) {
   EXPECT_THAT(said("/steps", -1), HasSubstr("steps is -1"));
   EXPECT_THAT(said("/shards", 1000), HasSubstr("shards is 1000"));
   EXPECT_THAT(said("/replay_share", "x"), HasSubstr("replay_share is \"x\""));
+  EXPECT_THAT(said("/optimizer/clip", -1), HasSubstr("optimizer.clip is -1"));
+  EXPECT_THAT(said("/optimizer/warmup", 0.9), HasSubstr("are shares of the run in this order"));
   json run = run_of(tiny_config());
   run.erase("held_out");
   write_run(run);
@@ -103,20 +105,28 @@ TEST_F(TrainCommand, NamesWhatIsWrong) {
   EXPECT_THAT(scoring.err(), HasSubstr("held_out is missing"));
 }
 
-// A state goes on only with data that has its place.
-TEST_F(TrainCommand, RefusesLessDataThanItBeganWith) {
+// A state goes on with what it was trained on, and with nothing that only has the same size.
+TEST_F(TrainCommand, RefusesOtherDataThanItBeganWith) {
   json run = run_of(tiny_config());
   run["eval_every"] = 0;
   write_run(run);
   const std::vector<std::string> words = {"train", at("run").string(), "--out", at("out").string()};
   Child first(words);
   ASSERT_EQ(first.wait(), 0) << first.err();
-  run["data"][0]["count"] = 1;
-  run["steps"] = 4;
+  run["steps"] = 3;
+  for (const auto& [key, value] : {std::pair("/data/0/count", 1), std::pair("/data/0/seed", 2),
+                                   std::pair("/seed", 2), std::pair("/row_tokens", 80)}) {
+    json other = run;
+    other[json::json_pointer(key)] = value;
+    write_run(other);
+    Child second(words);
+    EXPECT_EQ(second.wait(), 1) << key;
+    EXPECT_THAT(second.err(), HasSubstr("was trained on other rows")) << key;
+  }
   write_run(run);
-  Child second(words);
-  EXPECT_EQ(second.wait(), 1);
-  EXPECT_THAT(second.err(), HasSubstr("it is not what the run began with"));
+  Child third(words);
+  EXPECT_EQ(third.wait(), 0) << third.err();
+  EXPECT_THAT(third.err(), HasSubstr("resumed at step 2"));
 }
 
 }  // namespace

@@ -16,11 +16,6 @@
 namespace thimble::base {
 namespace {
 
-tl::unexpected<Error> system_error(const Path& path, std::string_view verb) {
-  const ErrorCode code = errno == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo;
-  return fail(code, "cannot {} {}: {}", verb, path.string(), std::strerror(errno));
-}
-
 // Closes on scope exit; -1 means nothing to close.
 struct Descriptor {
   int fd;
@@ -62,6 +57,11 @@ Result<Path> behind_links(Path path) {
 }
 
 }  // namespace
+
+tl::unexpected<Error> system_error(const Path& path, std::string_view verb) {
+  const ErrorCode code = errno == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo;
+  return fail(code, "cannot {} {}: {}", verb, path.string(), std::strerror(errno));
+}
 
 Result<std::string> read_file(const Path& path, uint64_t max_bytes) {
   const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};

@@ -15,6 +15,9 @@ namespace thimble::base {
 
 using Path = std::filesystem::path;
 
+// "cannot open PATH: reason", of errno; kNotFound where nothing is there, else kIo.
+tl::unexpected<Error> system_error(const Path& path, std::string_view verb);
+
 // Whole content; refuses files of more than `max_bytes`.
 Result<std::string> read_file(const Path& path, uint64_t max_bytes = 1ULL << 30);
 

@@ -33,19 +33,18 @@ std::vector<Segment> random_cut(const Document& d, const BatchOptions& options, 
 
 }  // namespace
 
-Batch make_batch(std::span<const Row> rows, std::span<const TrainingDocument> documents,
-                 const BatchOptions& options) {
+Batch make_batch(std::span<const Row> rows, const Corpus& corpus, const BatchOptions& options) {
   Batch out;
   for (const Row& row : rows) {
     for (const Piece& piece : row) {
-      const TrainingDocument& from = documents[piece.document];
       Document d;
       d.begin = static_cast<int32_t>(out.tokens.size());
       d.end = d.begin + static_cast<int32_t>(piece.end - piece.begin);
-      out.tokens.insert(out.tokens.end(), from.tokens.begin() + piece.begin,
-                        from.tokens.begin() + piece.end);
-      out.labels.insert(out.labels.end(), from.labels.begin() + piece.begin,
-                        from.labels.begin() + piece.end);
+      const auto tokens = corpus[piece.document].subspan(piece.begin, piece.end - piece.begin);
+      for (const LabelledToken& t : tokens) {
+        out.tokens.push_back(t.id);
+        out.labels.push_back(t.label);
+      }
       if (options.replay == DecoderReplay::kTurns) d.segments = turns(out, d, options.window);
       if (options.replay == DecoderReplay::kRandomCut) {
         d.segments = random_cut(d, options, out.documents.size());

@@ -44,7 +44,6 @@ struct BatchOptions {
 };
 
 // The documents of some packed rows.
-Batch make_batch(std::span<const Row> rows, std::span<const TrainingDocument> documents,
-                 const BatchOptions& options);
+Batch make_batch(std::span<const Row> rows, const Corpus& corpus, const BatchOptions& options);
 
 }  // namespace thimble::train

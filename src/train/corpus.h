@@ -1,53 +1,69 @@
-// Training documents: token ids with a label for each, from text, JSON lines, chat records or a
-// synthetic task.
+// Training documents: token ids with a label for each, in a nameless file that is read in place.
 //
-// Text gets BOS before and EOS behind it and every token is a label. Of a chat record only what the
-// assistant said is: the mask comes from rendering the turns one by one, never from searching the
-// text (training spec 16.1). A task's document gets BOS in front where there is a tokenizer, as a
-// served completion does. Everything is held in memory, 8 bytes a token.
+// Memory holds 16 bytes a document; what a token needs (8 bytes) is on disk and in the page cache.
+// A corpus is written once, by one thread; reading is safe from any thread.
 #pragma once
 
-#include <string>
+#include <cstdint>
+#include <span>
 #include <vector>
 
-#include "base/file.h"
-#include "tasks/recall.h"
-#include "text/special_tokens.h"
-#include "text/tokenizer.h"
+#include "base/scratch_file.h"
 
 namespace thimble::train {
 
-struct TrainingDocument {
-  std::vector<int32_t> tokens;
-  std::vector<int32_t> labels;  // [tokens] the next token, or -1
+struct LabelledToken {
+  int32_t id = 0;
+  int32_t label = -1;  // the token to predict here; -1: none
 };
 
-enum class SourceKind { kText, kJsonl, kChat, kRecall, kNeedle, kCopy };
+class Corpus {
+ public:
+  using Document = std::span<const LabelledToken>;
 
-// How a text file is cut into documents.
-enum class TextSplit { kFile, kParagraph, kLine };
+  size_t size() const { return documents_.size(); }
+  bool empty() const { return documents_.empty(); }
+  Document operator[](size_t document) const {
+    const Place& place = documents_[document];
+    return tokens_.subspan(place.begin, place.length);
+  }
+  std::vector<uint32_t> lengths() const;  // [documents] tokens
+  // Of all tokens, labels and borders in order.
+  uint64_t fingerprint() const { return fingerprint_; }
 
-struct Source {
-  SourceKind kind = SourceKind::kText;
-  Path path;  // kText, kJsonl ({"text": ...} a line), kChat ({"messages": ...})
-  TextSplit split = TextSplit::kFile;
-  uint32_t repeat = 1;  // how often an epoch has it
-  // Tasks: `count` samples.
-  uint32_t count = 1000;
-  uint32_t tokens = 128;  // of a needle or to copy
-  tasks::RecallOptions recall;
-  uint32_t first_id = 0;  // token id of the task's token 0
-  uint64_t seed = 1;
+ private:
+  friend class CorpusWriter;
+  struct Place {
+    uint64_t begin = 0;
+    uint32_t length = 0;
+  };
+  explicit Corpus(base::ScratchFile file) : file_(std::move(file)) {}
+
+  base::ScratchFile file_;
+  std::span<const LabelledToken> tokens_;
+  std::vector<Place> documents_;
+  uint64_t fingerprint_ = 0;
 };
 
-// Text sources need the tokenizer.
-struct CorpusTools {
-  const text::Tokenizer* tokenizer = nullptr;
-  uint32_t vocab_size = 0;
-};
+class CorpusWriter {
+ public:
+  // The file goes into `folder`.
+  static Result<CorpusWriter> create(const Path& folder);
 
-// The documents of all sources. Errors name the file and the line.
-Result<std::vector<TrainingDocument>> read_sources(const std::vector<Source>& sources,
-                                                   const CorpusTools& tools);
+  size_t size() const { return corpus_.documents_.size(); }
+  uint64_t labels() const { return labels_; }  // tokens that have one
+  Result<void> add(std::span<const LabelledToken> document);
+  // Documents [begin, end) once more; they take no room on disk again.
+  void repeat(size_t begin, size_t end);
+  Result<Corpus> finish() &&;
+
+ private:
+  explicit CorpusWriter(Corpus corpus) : corpus_(std::move(corpus)) {}
+  void note(const Corpus::Place& place);
+
+  Corpus corpus_;
+  uint64_t written_ = 0;  // tokens
+  uint64_t labels_ = 0;
+};
 
 }  // namespace thimble::train

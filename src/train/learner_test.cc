@@ -5,6 +5,7 @@
 // (A5).
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <cstring>
 
@@ -91,6 +92,18 @@ TEST_F(Learning, DoesNotDependOnThreads) {
   EXPECT_TRUE(same(one.state(), two.state()));
 }
 
+// Ctrl-C within a long step: what follows is as if it had not begun.
+TEST_F(Learning, LeavesAStepWithoutATrace) {
+  Learner whole = make(2);
+  Learner left = make(2);
+  std::atomic<int> asked = 0;
+  const auto second = [&] { return ++asked >= 2; };
+  EXPECT_EQ(left.step(pieces(0), second).error().code, ErrorCode::kCancelled);
+  EXPECT_TRUE(same(left.state(), whole.state()));
+  for (Learner* learner : {&whole, &left}) ASSERT_TRUE(learner->step(pieces(0)).has_value());
+  EXPECT_TRUE(same(left.state(), whole.state()));
+}
+
 // R1.
 TEST_F(Learning, ResumesToTheBit) {
   const base::TempDir dir;
@@ -101,11 +114,12 @@ TEST_F(Learning, ResumesToTheBit) {
     ASSERT_TRUE(whole.step(pieces(step)).has_value());
     ASSERT_TRUE(first.step(pieces(step)).has_value());
   }
-  ASSERT_TRUE(write_state(file, tiny_.parameters, first.state(), {3, 4, 5}).has_value());
+  ASSERT_TRUE(write_state(file, tiny_.parameters, first.state(), {3, 4, 5, -6}).has_value());
   Learner second = make(2);
   const auto counters = read_state(file, tiny_.parameters, second.state());
   ASSERT_TRUE(counters.has_value());
   EXPECT_EQ(counters->row, 4);
+  EXPECT_EQ(counters->data, -6);
   EXPECT_TRUE(same(second.state(), first.state()));
   ASSERT_TRUE(whole.step(pieces(7)).has_value());
   ASSERT_TRUE(second.step(pieces(7)).has_value());
@@ -117,6 +131,9 @@ TEST_F(Learning, ResumesToTheBit) {
   wrong.first.resize(wrong.masters.size());
   wrong.second.resize(wrong.masters.size());
   EXPECT_FALSE(read_state(file, other.parameters, wrong).has_value());
+  // So is a place that there cannot be.
+  ASSERT_TRUE(write_state(file, tiny_.parameters, first.state(), {3, -4, 5, 6}).has_value());
+  EXPECT_EQ(read_state(file, tiny_.parameters, second.state()).error().code, ErrorCode::kCorrupt);
 }
 
 // After ten steps everything has moved, but what is frozen.

@@ -155,6 +155,34 @@ Result<std::vector<Source>> read_sources(const json* list, const std::string& wh
   return out;
 }
 
+Result<void> check_optimizer(const OptimizerOptions& o) {
+  const std::pair<const char*, double> positive[] = {{"rate", o.rate},
+                                                     {"engram_table_rate", o.engram_table_rate},
+                                                     {"clip", o.clip},
+                                                     {"indexer_rate", o.indexer_rate},
+                                                     {"floor", o.floor},
+                                                     {"weight_decay", o.weight_decay},
+                                                     {"warmup", o.warmup},
+                                                     {"balance_speed", o.balance_speed},
+                                                     {"table_quiet", o.table_quiet}};
+  for (const auto& [key, value] : positive) {
+    if (value >= 0 && value <= 1e6) continue;
+    return base::fail(ErrorCode::kInvalidArgument, "optimizer.{} is {}; expected 0 to 1000000", key,
+                      value);
+  }
+  if (!(o.warmup <= o.hold && o.hold <= o.decay)) {
+    return base::fail(ErrorCode::kInvalidArgument,
+                      "optimizer: warmup {}, hold {} and decay {} are shares of the run in this "
+                      "order",
+                      o.warmup, o.hold, o.decay);
+  }
+  if (o.newton_schulz > 100) {
+    return base::fail(ErrorCode::kInvalidArgument,
+                      "optimizer.newton_schulz is {}; at most 100 are allowed", o.newton_schulz);
+  }
+  return {};
+}
+
 Result<void> read_optimizer(const json& object, OptimizerOptions& o) {
   Keys keys(object, "optimizer");
   keys.take("rate", o.rate);
@@ -169,7 +197,8 @@ Result<void> read_optimizer(const json& object, OptimizerOptions& o) {
   keys.take("balance_speed", o.balance_speed);
   keys.take("table_quiet", o.table_quiet);
   keys.take("newton_schulz", o.newton_schulz);
-  return keys.finish();
+  THIMBLE_TRY(keys.finish());
+  return check_optimizer(o);
 }
 
 Result<void> read_index(const json& object, TrainOptions& o) {
@@ -251,11 +280,6 @@ Result<void> check(const TrainOptions& o) {
   THIMBLE_TRY(within("rows_per_piece", o.rows_per_piece, kWholeMost));
   THIMBLE_TRY(within("shards", o.shards, 256));
   THIMBLE_TRY(within("log_every", o.log_every, kWholeMost));
-  if (o.optimizer.newton_schulz > 100) {
-    return base::fail(ErrorCode::kInvalidArgument,
-                      "optimizer.newton_schulz is {}; at most 100 are allowed",
-                      o.optimizer.newton_schulz);
-  }
   if (o.data.empty()) {
     return base::fail(ErrorCode::kInvalidArgument, "data is missing: a list of sources");
   }

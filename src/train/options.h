@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "arch/config.h"
-#include "train/corpus.h"
 #include "train/objective.h"
+#include "train/sources.h"
 
 namespace thimble::train {
 

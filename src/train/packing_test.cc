@@ -65,17 +65,20 @@ TEST(Packing, Replays) {
 // Two answers in a conversation: each begins its decoder windows anew, prompts far before are
 // skipped (training spec 8.3).
 TEST(Batches, TurnsBeginAWindowBefore) {
-  TrainingDocument d;
+  std::vector<LabelledToken> d;
   for (int i = 0; i < 20; ++i) {
-    d.tokens.push_back(i);
     const bool answer = (i >= 7 && i < 10) || (i >= 15 && i < 19);
-    d.labels.push_back(answer ? i + 1 : -1);
+    d.push_back({i, answer ? i + 1 : -1});
   }
+  const base::TempDir folder;
+  auto writer = *CorpusWriter::create(folder.path());
+  ASSERT_TRUE(writer.add(d));
+  const Corpus corpus = *std::move(writer).finish();
   const std::vector<Row> rows = {{{0, 0, 20}}};
   BatchOptions options;
   options.window = 4;
   options.replay = DecoderReplay::kTurns;
-  const Batch batch = make_batch(rows, {&d, 1}, options);
+  const Batch batch = make_batch(rows, corpus, options);
   const auto& s = batch.documents[0].segments;
   ASSERT_EQ(s.size(), 2u);
   EXPECT_EQ(s[0].begin, 4);  // first generated position 8, less the window

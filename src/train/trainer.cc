@@ -10,6 +10,7 @@
 #include "text/token_map.h"
 #include "train/internal/checkpoint_files.h"
 #include "train/internal/learner.h"
+#include "train/internal/row_stream.h"
 #include "train/internal/state_file.h"
 #include "train/report.h"
 
@@ -18,8 +19,10 @@ namespace {
 
 using internal::Counters;
 using internal::Learner;
+using internal::RowStream;
 using internal::StepFigures;
 
+constexpr uint64_t kReleaseEvery = 10;  // steps; costs what faulting the pages in again takes
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 double seconds_now() {
@@ -27,12 +30,11 @@ double seconds_now() {
   return std::chrono::duration<double>(now).count();
 }
 
-// Tokenizer, Engram hashes and documents: what is read once.
+// Tokenizer and Engram hashes.
 struct Inputs {
   std::optional<text::Tokenizer> tokenizer;
   std::vector<int32_t> token_map;
   std::optional<model::EngramHasher> hasher;
-  std::vector<TrainingDocument> documents, held_out;
 };
 
 // Models without a tokenizer (synthetic tasks) hash plain ids.
@@ -60,115 +62,42 @@ Result<Inputs> read_inputs(const TrainOptions& options) {
     out.token_map = THIMBLE_TRY(make_token_map(options, out));
     out.hasher = THIMBLE_TRY(model::EngramHasher::create(options.config, out.token_map));
   }
-  const CorpusTools tools{.tokenizer = out.tokenizer ? &*out.tokenizer : nullptr,
-                          .vocab_size = options.config.vocab_size};
-  out.documents = THIMBLE_TRY(read_sources(options.data, tools));
-  out.held_out = THIMBLE_TRY(read_sources(options.held_out, tools));
-  if (out.documents.empty()) {
-    return base::fail(ErrorCode::kInvalidArgument, "the data sources hold no document");
-  }
   return out;
 }
 
-std::vector<uint32_t> lengths_of(const std::vector<TrainingDocument>& documents) {
-  std::vector<uint32_t> out;
-  for (const TrainingDocument& d : documents) out.push_back(static_cast<uint32_t>(d.tokens.size()));
-  return out;
+Result<Corpus> read_corpus(const TrainOptions& options, const TrainRun& run, const Inputs& inputs,
+                           const std::vector<Source>& sources) {
+  SourceTools tools;
+  tools.tokenizer = inputs.tokenizer ? &*inputs.tokenizer : nullptr;
+  tools.vocab_size = options.config.vocab_size;
+  tools.on_bytes = run.on_bytes;
+  tools.stop = run.stop;
+  return read_sources(sources, tools, run.folder);
 }
 
-// Rows in order, epoch after epoch.
-class RowStream {
- public:
-  RowStream(const TrainOptions& options, const std::vector<TrainingDocument>& documents)
-      : options_(options), documents_(documents), lengths_(lengths_of(documents)) {}
-
-  // kInvalidArgument: the data has no such place.
-  Result<void> seek(const Counters& counters) {
-    epoch_ = static_cast<uint32_t>(counters.epoch);
-    packing_ = pack(epoch_);
-    row_ = static_cast<size_t>(counters.row);
-    if (counters.row >= 0 && row_ <= packing_.rows.size()) return {};
-    return base::fail(ErrorCode::kInvalidArgument,
-                      "the state goes on at row {} of an epoch; the data makes {} rows: it is not "
-                      "what the run began with",
-                      counters.row, packing_.rows.size());
-  }
-  void tell(Counters& counters) const {
-    counters.epoch = epoch_;
-    counters.row = static_cast<int64_t>(row_);
-  }
-  const Packing& packing() const { return packing_; }
-
-  // One step's rows in pieces.
-  std::vector<Batch> next(uint64_t step) {
-    BatchOptions batch;
-    batch.window = options_.config.sliding_window;
-    batch.replay = options_.replay;
-    batch.replay_share = options_.replay_share;
-    std::vector<Batch> out;
-    for (uint32_t begin = 0; begin < options_.rows_per_step; begin += options_.rows_per_piece) {
-      std::vector<Row> rows;
-      const uint32_t end = std::min(begin + options_.rows_per_piece, options_.rows_per_step);
-      for (uint32_t i = begin; i < end; ++i) rows.push_back(next_row());
-      batch.seed = options_.seed + step * 1'000'003 + begin;
-      out.push_back(make_batch(rows, documents_, batch));
-    }
-    return out;
-  }
-
- private:
-  Packing pack(uint32_t epoch) const {
-    return pack_rows(lengths_,
-                     {.row_tokens = options_.row_tokens, .seed = options_.seed, .epoch = epoch});
-  }
-  const Row& next_row() {
-    if (row_ == packing_.rows.size()) {
-      packing_ = pack(++epoch_);
-      row_ = 0;
-    }
-    return packing_.rows[row_++];
-  }
-
-  const TrainOptions& options_;
-  const std::vector<TrainingDocument>& documents_;
-  std::vector<uint32_t> lengths_;
-  Packing packing_;
-  uint32_t epoch_ = 0;
-  size_t row_ = 0;
-};
-
-std::vector<Batch> held_out_pieces(const TrainOptions& options,
-                                   const std::vector<TrainingDocument>& documents,
-                                   DecoderReplay replay) {
-  BatchOptions batch;
-  batch.window = options.config.sliding_window;
-  batch.replay = replay;
-  std::vector<Batch> out;
-  const Packing packing = pack_rows(lengths_of(documents), {.row_tokens = options.row_tokens});
-  for (size_t i = 0; i < packing.rows.size(); i += options.rows_per_piece) {
-    const size_t count = std::min<size_t>(options.rows_per_piece, packing.rows.size() - i);
-    out.push_back(make_batch({packing.rows.data() + i, count}, documents, batch));
-  }
-  return out;
+Result<void> make_folder(const Path& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (!error) return {};
+  return base::fail(ErrorCode::kIo, "cannot make {}: {}", folder.string(), error.message());
 }
 
 class Run {
  public:
-  Run(const TrainOptions& options, const TrainRun& run, const Inputs& inputs)
+  Run(const TrainOptions& options, const TrainRun& run, const Inputs& inputs,
+      const Corpus& held_out)
       : options_(options),
         run_(run),
-        inputs_(inputs),
         plan_(arch::make_layer_plan(options.config)),
         pool_(run.threads),
         learner_(options, {&options.config, &plan_, inputs.hasher ? &*inputs.hasher : nullptr},
                  pool_),
-        rows_(options, inputs.documents),
-        held_out_(held_out_pieces(options, inputs.held_out, DecoderReplay::kNone)) {}
+        held_out_(internal::held_out_pieces(options, held_out, DecoderReplay::kNone)) {}
 
-  Result<std::vector<HeldOutScore>> score() {
+  Result<std::vector<HeldOutScore>> score(const Corpus& held_out) {
     internal::compute_alone();
     THIMBLE_TRY(begin());
-    const auto replayed = held_out_pieces(options_, inputs_.held_out, DecoderReplay::kTurns);
+    const auto replayed = internal::held_out_pieces(options_, held_out, DecoderReplay::kTurns);
     const std::tuple<const char*, internal::EvaluationForm, const std::vector<Batch>*> forms[] = {
         {"served", {}, &held_out_},
         {"caches unrounded", {.round_caches = false}, &held_out_},
@@ -183,15 +112,18 @@ class Run {
     return out;
   }
 
-  Result<TrainSummary> go() {
+  Result<TrainSummary> go(const Corpus& corpus) {
     internal::compute_alone();
     THIMBLE_TRY(begin());
+    RowStream rows(options_, corpus);
+    THIMBLE_TRY(find_place(corpus, rows));
     const double began = seconds_now();
     const auto first = static_cast<uint64_t>(learner_.state().step);
     uint64_t last = options_.steps;
     if (run_.stop_after > 0) last = std::min(last, first + run_.stop_after);
-    while (static_cast<uint64_t>(learner_.state().step) < last && !interrupted()) {
-      THIMBLE_TRY(step());
+    while (static_cast<uint64_t>(learner_.state().step) < last) {
+      const bool whole = THIMBLE_TRY(step(rows));
+      if (!whole) break;
     }
     THIMBLE_TRY(save());
     if (!run_.export_to.empty()) THIMBLE_TRY(export_model());
@@ -206,19 +138,12 @@ class Run {
   }
 
  private:
-  bool interrupted() const { return run_.stop && run_.stop(); }
   void note(const std::string& text) const {
     if (run_.on_note) run_.on_note(text);
   }
   Path state_path() const { return run_.folder / "state.safetensors"; }
 
   Result<void> begin() {
-    std::error_code error;
-    std::filesystem::create_directories(run_.folder, error);
-    if (error) {
-      return base::fail(ErrorCode::kIo, "cannot make {}: {}", run_.folder.string(),
-                        error.message());
-    }
     if (options_.start.empty()) {
       learner_.begin(internal::begin_values(learner_.parameters(), options_.seed));
     } else {
@@ -229,28 +154,38 @@ class Run {
       }
       learner_.begin(internal::import_values(checkpoint, learner_.parameters()));
     }
-    if (std::filesystem::exists(state_path())) {
-      counters_ =
-          THIMBLE_TRY(internal::read_state(state_path(), learner_.parameters(), learner_.state()));
-      note(fmt::format("resumed at step {}", learner_.state().step));
-    }
-    THIMBLE_TRY(rows_.seek(counters_));
-    const Packing& packing = rows_.packing();
-    note(fmt::format("{} documents, {} tokens in {} rows of {}; {:.3f} % of the room is empty",
-                     inputs_.documents.size(), packing.tokens, packing.rows.size(),
-                     options_.row_tokens, 100 * packing.padding));
-    reports_ = THIMBLE_TRY(
-        read_curves(run_.folder / "curves.csv", static_cast<uint64_t>(learner_.state().step)));
+    if (!std::filesystem::exists(state_path())) return {};
+    counters_ =
+        THIMBLE_TRY(internal::read_state(state_path(), learner_.parameters(), learner_.state()));
+    note(fmt::format("resumed at step {}", learner_.state().step));
     return {};
   }
 
-  Result<void> step() {
+  // Where the data goes on, and the curves.
+  Result<void> find_place(const Corpus& corpus, RowStream& rows) {
+    const auto step = static_cast<uint64_t>(learner_.state().step);
+    if (counters_) THIMBLE_TRY(base::in(rows.seek(*counters_), state_path().string()));
+    if (!counters_) counters_ = rows.place();
+    const Packing& packing = rows.packing();
+    note(fmt::format("{} documents, {} tokens in {} rows of {}; {:.3f} % of the room is empty",
+                     corpus.size(), packing.tokens, packing.rows.size(), options_.row_tokens,
+                     100 * packing.padding));
+    reports_ = THIMBLE_TRY(read_curves(run_.folder / "curves.csv", step));
+    return {};
+  }
+
+  // False: stopped within the step, which has changed nothing.
+  Result<bool> step(RowStream& rows) {
     const double began = seconds_now();
     const auto number = static_cast<uint64_t>(learner_.state().step);
-    const StepFigures figures = THIMBLE_TRY(learner_.step(rows_.next(number)));
-    trained_ += static_cast<uint64_t>(figures.tokens);
-    counters_.tokens += figures.tokens;
-    StepReport report = make_report(figures, seconds_now() - began);
+    const auto figures = learner_.step(rows.next(number), run_.stop);
+    if (!figures && figures.error().code == ErrorCode::kCancelled) return false;
+    if (!figures) return tl::unexpected(figures.error());
+    trained_ += static_cast<uint64_t>(figures->tokens);
+    const int64_t tokens = counters_->tokens + figures->tokens;
+    counters_ = rows.place();
+    counters_->tokens = tokens;
+    StepReport report = make_report(*figures, seconds_now() - began);
     const uint64_t done = number + 1;
     const bool last = done == options_.steps;
     const bool evaluates = options_.eval_every > 0 && done % options_.eval_every == 0;
@@ -267,14 +202,15 @@ class Run {
       THIMBLE_TRY(write_curves(run_.folder, reports_));
     }
     if (options_.save_every > 0 && done % options_.save_every == 0) THIMBLE_TRY(save());
-    return {};
+    if (done % kReleaseEvery == 0) internal::release_free_pages();
+    return true;
   }
 
   StepReport make_report(const StepFigures& f, double seconds) const {
     StepReport out;
     out.step = static_cast<uint64_t>(learner_.state().step);
     out.steps = options_.steps;
-    out.tokens = static_cast<uint64_t>(counters_.tokens);
+    out.tokens = static_cast<uint64_t>(counters_->tokens);
     out.figures = {{"loss", f.cross_entropy},
                    {"indexer", f.indexer},
                    {"balance", f.balance},
@@ -289,8 +225,7 @@ class Run {
   }
 
   Result<void> save() {
-    rows_.tell(counters_);
-    return internal::write_state(state_path(), learner_.parameters(), learner_.state(), counters_);
+    return internal::write_state(state_path(), learner_.parameters(), learner_.state(), *counters_);
   }
 
   Result<void> export_model() {
@@ -311,13 +246,11 @@ class Run {
 
   const TrainOptions& options_;
   const TrainRun& run_;
-  const Inputs& inputs_;
   arch::LayerPlan plan_;
   base::ThreadPool pool_;
   Learner learner_;
-  RowStream rows_;
   std::vector<Batch> held_out_;
-  Counters counters_;
+  std::optional<Counters> counters_;  // of what was done; nothing: no state and no data yet
   std::vector<StepReport> reports_;
   uint64_t trained_ = 0;
   double held_out_loss_ = kNan;
@@ -328,16 +261,24 @@ class Run {
 bool can_train() { return true; }
 
 Result<TrainSummary> train_model(const TrainOptions& options, const TrainRun& run) {
+  THIMBLE_TRY(make_folder(run.folder));
   const Inputs inputs = THIMBLE_TRY(read_inputs(options));
-  return Run(options, run, inputs).go();
+  const Corpus corpus = THIMBLE_TRY(read_corpus(options, run, inputs, options.data));
+  const Corpus held_out = THIMBLE_TRY(read_corpus(options, run, inputs, options.held_out));
+  if (corpus.empty()) {
+    return base::fail(ErrorCode::kInvalidArgument, "the data sources hold no document");
+  }
+  return Run(options, run, inputs, held_out).go(corpus);
 }
 
 Result<std::vector<HeldOutScore>> score_held_out(const TrainOptions& options, const TrainRun& run) {
   if (options.held_out.empty()) {
     return base::fail(ErrorCode::kInvalidArgument, "held_out is missing: nothing to score");
   }
+  THIMBLE_TRY(make_folder(run.folder));
   const Inputs inputs = THIMBLE_TRY(read_inputs(options));
-  return Run(options, run, inputs).score();
+  const Corpus held_out = THIMBLE_TRY(read_corpus(options, run, inputs, options.held_out));
+  return Run(options, run, inputs, held_out).score(held_out);
 }
 
 }  // namespace thimble::train

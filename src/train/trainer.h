@@ -29,7 +29,8 @@ struct TrainRun {
   Path export_to;                   // empty: none
   uint32_t threads = 0;             // 0: one a CPU
   uint64_t stop_after = 0;          // steps of this call; 0: to the end
-  std::function<bool()> stop = {};  // asked after each step: true saves and returns
+  std::function<bool()> stop = {};  // from any thread; true, for good, saves and returns
+  std::function<void(uint64_t)> on_bytes = {};           // of the data, as it is read
   std::function<void(const StepReport&)> on_step = {};   // every step
   std::function<void(const std::string&)> on_note = {};  // facts worth a line
 };

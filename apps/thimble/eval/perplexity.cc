@@ -44,7 +44,7 @@ struct Sums {
 };
 
 struct Scored {
-  std::vector<train::TrainingDocument> documents;
+  train::Corpus corpus;
   uint64_t bytes = 0;  // of a text; 0: not one
 };
 
@@ -56,14 +56,15 @@ Result<Scored> read_text(const PerplexityFlags& flags, const text::Tokenizer& to
     return base::fail(ErrorCode::kInvalidArgument, "{} has {} tokens; nothing to predict",
                       flags.text.string(), ids.size());
   }
-  Scored out;
-  out.bytes = text.size();
+  auto corpus = THIMBLE_TRY(train::CorpusWriter::create(std::filesystem::temp_directory_path()));
   for (size_t begin = 0; begin + 1 < ids.size(); begin += flags.context) {
-    const size_t count = std::min<size_t>(flags.context, ids.size() - 1 - begin);
-    const auto* first = ids.data() + begin;
-    out.documents.push_back({{first, first + count}, {first + 1, first + 1 + count}});
+    const size_t end = std::min<size_t>(begin + flags.context, ids.size() - 1);
+    std::vector<train::LabelledToken> piece;
+    for (size_t i = begin; i < end; ++i) piece.push_back({ids[i], ids[i + 1]});
+    THIMBLE_TRY(corpus.add(piece));
   }
-  return out;
+  auto pieces = THIMBLE_TRY(std::move(corpus).finish());
+  return Scored{std::move(pieces), text.size()};
 }
 
 // The held-out documents of a training run, for this model's tokenizer.
@@ -74,23 +75,26 @@ Result<Scored> read_run(const PerplexityFlags& flags, const arch::Config& config
     return base::fail(ErrorCode::kInvalidArgument, "{} has no held_out: nothing to score",
                       flags.run.string());
   }
-  const bool text = !options.tokenizer.empty() && tokenizer;
-  Scored out;
-  out.documents =
-      THIMBLE_TRY(train::read_sources(options.held_out, {.tokenizer = text ? &*tokenizer : nullptr,
-                                                         .vocab_size = config.vocab_size}));
-  return out;
+  train::SourceTools tools;
+  if (!options.tokenizer.empty() && tokenizer) tools.tokenizer = &*tokenizer;
+  tools.vocab_size = config.vocab_size;
+  auto corpus = THIMBLE_TRY(
+      train::read_sources(options.held_out, tools, std::filesystem::temp_directory_path()));
+  return Scored{std::move(corpus), 0};
 }
 
-Result<Sums> score(const model::Model& model, const std::vector<train::TrainingDocument>& documents,
-                   base::ThreadPool& pool) {
+Result<Sums> score(const model::Model& model, const train::Corpus& corpus, base::ThreadPool& pool) {
   Sums out;
-  base::Progress bar("scoring", documents.size(), base::Progress::Unit::kCount);
+  base::Progress bar("scoring", corpus.size(), base::Progress::Unit::kCount);
   const uint64_t vocab = model.config().vocab_size;
-  for (const train::TrainingDocument& d : documents) {
-    const auto logits = THIMBLE_TRY(engine::run_forced(model, d.tokens, engine::Cuts{}, pool));
-    for (size_t i = 0; i < d.tokens.size(); ++i) {
-      if (d.labels[i] >= 0) out.add({logits.data() + i * vocab, vocab}, d.labels[i]);
+  for (size_t d = 0; d < corpus.size(); ++d) {
+    const auto document = corpus[d];
+    std::vector<int32_t> ids;
+    for (const train::LabelledToken& t : document) ids.push_back(t.id);
+    const auto logits = THIMBLE_TRY(engine::run_forced(model, ids, engine::Cuts{}, pool));
+    for (size_t i = 0; i < ids.size(); ++i) {
+      const int32_t label = document[i].label;
+      if (label >= 0) out.add({logits.data() + i * vocab, vocab}, label);
     }
     bar.add(1);
   }
@@ -113,7 +117,7 @@ void print(const PerplexityFlags& flags, const Scored& scored, const Sums& sums)
   }
   std::string line =
       fmt::format("{} tokens predicted in {} pieces: perplexity {:.4f}, {:.4f} nats a token",
-                  sums.labels, scored.documents.size(), std::exp(mean), mean);
+                  sums.labels, scored.corpus.size(), std::exp(mean), mean);
   if (scored.bytes > 0) line += fmt::format(", {:.4f} bits a byte", bits_a_byte);
   print_out(line + fmt::format(", right {:.2f} %\n", 100 * right));
 }
@@ -135,7 +139,7 @@ Result<int> run(const PerplexityFlags& flags) {
   options.packing = engine::packing_here(checkpoint);
   const auto model = THIMBLE_TRY(model::Model::create(checkpoint, options));
   base::ThreadPool pool(flags.threads);
-  const Sums sums = THIMBLE_TRY(score(*model, scored.documents, pool));
+  const Sums sums = THIMBLE_TRY(score(*model, scored.corpus, pool));
   if (sums.labels == 0) {
     return base::fail(ErrorCode::kInvalidArgument, "{} has nothing to predict",
                       (flags.run.empty() ? flags.text : flags.run).string());

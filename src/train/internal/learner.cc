@@ -100,6 +100,8 @@ void compute_alone() {
   });
 }
 
+void release_free_pages() { ::malloc_trim(0); }
+
 Learner::Learner(const TrainOptions& options, const LayoutTables& tables, base::ThreadPool& pool)
     : options_(options),
       tables_(tables),
@@ -152,7 +154,8 @@ std::vector<Tensor> Learner::compute_values(bool stored) {
   return out;
 }
 
-Result<void> Learner::run_shards(const std::vector<Batch>& pieces, std::vector<Shard>& shards) {
+Result<void> Learner::run_shards(const std::vector<Batch>& pieces,
+                                 const std::function<bool()>& stop, std::vector<Shard>& shards) {
   LossScales scales{0, 0};
   for (const Batch& batch : pieces) {
     scales.labels += static_cast<double>(
@@ -171,6 +174,7 @@ Result<void> Learner::run_shards(const std::vector<Batch>& pieces, std::vector<S
     }
     const ModelTensors weights = bind_tensors(*tables_.config, *tables_.plan, shard.leaves);
     for (size_t p = s; p < pieces.size(); p += shards.size()) {
+      if (stop && stop()) return;
       const Layout layout = make_layout(tables_, pieces[p]);
       const ForwardResult result = graph_.losses(weights, layout, options, scales);
       result.loss().backward();
@@ -278,9 +282,11 @@ void Learner::update_biases(const std::vector<Shard>& shards, StepFigures& figur
   figures.entropy_mean /= static_cast<double>(std::max<size_t>(layer, 1));
 }
 
-Result<StepFigures> Learner::step(const std::vector<Batch>& pieces) {
+Result<StepFigures> Learner::step(const std::vector<Batch>& pieces,
+                                  const std::function<bool()>& stop) {
   std::vector<Shard> shards(options_.shards);
-  THIMBLE_TRY(run_shards(pieces, shards));
+  THIMBLE_TRY(run_shards(pieces, stop, shards));
+  if (stop && stop()) return base::fail(ErrorCode::kCancelled, "a step was left");
   StepFigures figures;
   for (const Shard& shard : shards) {
     figures.cross_entropy += shard.cross_entropy;

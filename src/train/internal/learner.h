@@ -5,6 +5,8 @@
 // depend on the number of threads. Sources: training spec 3, 7, 9, 12.
 #pragma once
 
+#include <functional>
+
 #include "base/thread_pool.h"
 #include "train/batch.h"
 #include "train/internal/graph.h"
@@ -57,7 +59,9 @@ class Learner {
   // A fresh beginning, or the values of a checkpoint.
   void begin(std::vector<Tensor> masters);
 
-  Result<StepFigures> step(const std::vector<Batch>& pieces);
+  // kCancelled, and nothing has changed, where `stop` became true; asked before each piece.
+  Result<StepFigures> step(const std::vector<Batch>& pieces,
+                           const std::function<bool()>& stop = {});
 
   // As the model is computed at this step, or in another form.
   Result<Evaluation> evaluate(const std::vector<Batch>& pieces);
@@ -74,7 +78,8 @@ class Learner {
   ForwardOptions forward_options() const;
   EvaluationForm form_now() const;
   std::vector<Tensor> compute_values(bool stored);
-  Result<void> run_shards(const std::vector<Batch>& pieces, std::vector<Shard>& shards);
+  Result<void> run_shards(const std::vector<Batch>& pieces, const std::function<bool()>& stop,
+                          std::vector<Shard>& shards);
   std::vector<Tensor> add_gradients(std::vector<Shard>& shards);
   double clip(std::vector<Tensor>& gradients);
   void update(size_t i, const Tensor& gradient, double share);
@@ -92,5 +97,9 @@ class Learner {
 // One thread inside libtorch and its BLAS: shards are the parallelism. Call on each thread that
 // computes.
 void compute_alone();
+
+// Returns free pages to the system. Pieces differ in size, so that without it the heap of a long
+// run grows to several times what is in use.
+void release_free_pages();
 
 }  // namespace thimble::train::internal

@@ -1,5 +1,6 @@
 #include "train/internal/state_file.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -8,6 +9,7 @@
 namespace thimble::train::internal {
 namespace {
 
+constexpr size_t kNumbers = 5;
 constexpr const char* kParts[] = {"weights/", "first/", "second/"};
 
 std::array<const std::vector<Tensor>*, 3> parts_of(const LearnerState& state) {
@@ -33,8 +35,8 @@ Result<void> read_tensor(const arch::SafetensorsFile& file, const std::string& n
 Result<void> write_state(const Path& file, const std::vector<Parameter>& parameters,
                          const LearnerState& state, const Counters& counters) {
   std::vector<arch::TensorToWrite> tensors;
-  const std::array<int64_t, 4> numbers = {state.step, counters.epoch, counters.row,
-                                          counters.tokens};
+  const std::array<int64_t, kNumbers> numbers = {state.step, counters.epoch, counters.row,
+                                                 counters.tokens, counters.data};
   tensors.push_back(
       {"counters", arch::DType::kI64, {numbers.size()}, std::as_bytes(std::span(numbers))});
   const auto parts = parts_of(state);
@@ -57,10 +59,18 @@ Result<Counters> read_state(const Path& path, const std::vector<Parameter>& para
                             LearnerState& state) {
   const auto file = THIMBLE_TRY(arch::SafetensorsFile::open(path));
   const arch::TensorView view = THIMBLE_TRY(file.get("counters"));
-  if (view.dtype != arch::DType::kI64 || view.shape != std::vector<uint64_t>{4}) {
-    return base::fail(ErrorCode::kCorrupt, "{}: counters are no four integers", path.string());
+  if (view.dtype != arch::DType::kI64 || view.shape != std::vector<uint64_t>{kNumbers}) {
+    return base::fail(ErrorCode::kCorrupt,
+                      "{}: counters are {} {}; expected {} whole numbers: another version's state?",
+                      path.string(), arch::to_string(view.dtype), arch::to_string(view.shape),
+                      kNumbers);
   }
   const auto numbers = view.as<int64_t>();
+  const auto counts = numbers.first(kNumbers - 1);
+  if (*std::min_element(counts.begin(), counts.end()) < 0 || numbers[1] > UINT32_MAX) {
+    return base::fail(ErrorCode::kCorrupt, "{}: step {}, epoch {}, row {}, tokens {} count nothing",
+                      path.string(), numbers[0], numbers[1], numbers[2], numbers[3]);
+  }
   const auto parts = parts_of(state);
   for (size_t part = 0; part < parts.size(); ++part) {
     for (size_t i = 0; i < parameters.size(); ++i) {
@@ -69,7 +79,7 @@ Result<Counters> read_state(const Path& path, const std::vector<Parameter>& para
     }
   }
   state.step = numbers[0];
-  return Counters{numbers[1], numbers[2], numbers[3]};
+  return Counters{numbers[1], numbers[2], numbers[3], numbers[4]};
 }
 
 }  // namespace thimble::train::internal

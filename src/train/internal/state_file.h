@@ -10,6 +10,7 @@ struct Counters {
   int64_t epoch = 0;
   int64_t row = 0;     // next row of the epoch
   int64_t tokens = 0;  // trained on so far
+  int64_t data = 0;    // fingerprint of the rows that the run reads
 };
 
 Result<void> write_state(const Path& file, const std::vector<Parameter>& parameters,
