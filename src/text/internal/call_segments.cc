@@ -3,18 +3,19 @@
 #include <utility>
 
 #include "text/call_parser.h"
+#include "text/internal/call_markup.h"
 
 namespace thimble::text {
 namespace {
 
-// Appends template text with `M` for the marker, and caller text.
+// Appends template text, markers in it, and caller text.
 class Writer {
  public:
   explicit Writer(int32_t dsml) : dsml_(dsml) {}
 
   void markup(std::string_view text) {
     for (const char c : text) {
-      if (c == 'M') {
+      if (c == CallParser::kMarker) {
         segments_.push_back({SegmentKind::kSpecial, dsml_, std::string(kDsmlText), {}});
       } else {
         if (segments_.empty() || segments_.back().kind != SegmentKind::kTemplate) {
@@ -36,45 +37,48 @@ class Writer {
   std::vector<Segment> segments_;
 };
 
-void open_block(Writer& writer) { writer.markup("\n\n<M calls>\n"); }
-
 void open_call(const std::string& name, Writer& writer) {
-  writer.markup("<M invoke name=\"");
+  writer.markup(kCallOpen);
   writer.caller(name);
-  writer.markup("\">\n");
+  writer.markup(kCallOpened);
 }
 
 }  // namespace
 
 Result<std::vector<Segment>> call_segments(std::span<const ToolCall> calls, int32_t dsml) {
   Writer writer(dsml);
-  open_block(writer);
+  writer.markup(kBlockOpen);
+  std::string_view between_calls;
   for (const ToolCall& call : calls) {
+    writer.markup(between_calls);
+    between_calls = kBetween;
     if (!is_tool_name(call.name)) {
       return base::fail(ErrorCode::kInvalidArgument,
                         "function.name: expected 1 to {} letters, digits, underscores and hyphens",
                         kToolNameBytesMax);
     }
     open_call(call.name, writer);
-    const char* between = "";
+    std::string_view between;
     for (CallParameter& parameter : THIMBLE_TRY(call_parameters(call))) {
       writer.markup(between);
-      writer.markup("<M parameter name=\"");
+      writer.markup(kParameterOpen);
+      writer.markup("\"");
       writer.caller(std::move(parameter.key));
-      writer.markup(parameter.is_string ? "\" string=\"true\">" : "\" string=\"false\">");
+      writer.markup("\"");
+      writer.markup(parameter.is_string ? kTextOpened : kJsonOpened);
       writer.caller(std::move(parameter.value), std::move(parameter.as_sent));
-      writer.markup("</M parameter>");
-      between = "\n";
+      writer.markup(kParameterClose);
+      between = kBetween;
     }
-    writer.markup("\n</M invoke>\n");
+    writer.markup(kCallClose);
   }
-  writer.markup("</M calls>");
+  writer.markup(kBlockClose);
   return writer.take();
 }
 
 ForcedBlock forced_block(const ForcedCall& forced, int32_t dsml) {
   Writer writer(dsml);
-  open_block(writer);
+  writer.markup(kBlockOpen);
   if (!forced.name.empty()) open_call(forced.name, writer);
   ForcedBlock out{writer.take(), {}};
   for (const Segment& segment : out.segments) {
