@@ -6,9 +6,9 @@
 // ways multiply neither in memory nor in time. States are plain values: they can be copied,
 // compared and kept. A Grammar is immutable after GrammarBuilder::build(); any thread.
 //
-// Every rule reads a byte before it calls another or returns, every instruction leads to a return,
-// and no rule enters itself: the builder sees to it. So a state that has a thread can be completed,
-// but for kGrammarThreadsMax.
+// Every rule reads a byte before it calls another (the first may call at once) or returns, every
+// instruction leads to a return, and no rule enters itself: the builder sees to it. So a state that
+// has a thread can be completed, but for kGrammarThreadsMax.
 #pragma once
 
 #include <compare>

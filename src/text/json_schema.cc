@@ -1,21 +1,17 @@
 #include "text/json_schema.h"
 
 #include "text/internal/schema_compiler.h"
-#include "text/json_text.h"
 
 namespace thimble::text {
 
 Result<Grammar> compile_json_schema(std::string_view schema) {
-  if (schema.size() > kSchemaBytesMax) {
-    return base::fail(ErrorCode::kUnsupported, "the schema has {} bytes, at most {} are supported",
-                      schema.size(), kSchemaBytesMax);
-  }
-  THIMBLE_TRY(python_json(schema));  // well-formed, and no deeper than kJsonTextDepthMax
-  const SchemaJson json = SchemaJson::parse(schema, nullptr, false);
-  if (json.is_discarded()) {  // a number beyond a double
-    return base::fail(ErrorCode::kInvalidArgument, "the schema is not JSON that can be read");
-  }
-  return SchemaCompiler(json).run();
+  const SchemaJson json = THIMBLE_TRY(read_schema(schema));
+  GrammarBuilder builder;
+  JsonRules rules(builder);
+  SchemaCompiler compiler(json, builder, rules);
+  const auto root = THIMBLE_TRY(compiler.run(ValueForm::kJson));
+  THIMBLE_TRY(compiler.check(rule_faults(builder)));
+  return builder.build(root);
 }
 
 Grammar json_object_grammar() {

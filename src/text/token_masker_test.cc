@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <set>
 
+#include "text/call_grammar.h"
 #include "text/json_schema.h"
 #include "text/schema_testing.h"
 #include "text/testing.h"
@@ -83,13 +84,37 @@ TEST_F(MaskerTest, TheTrieHoldsEveryTokenOnce) {
     }
   }
   std::sort(seen.begin(), seen.end());
-  EXPECT_EQ(seen.size(), tokenizer_.size() - 2);  // all but the added ones
+  EXPECT_EQ(seen.size(), tokenizer_.size() - 3);  // all but the added ones and the byte 0xFF
   EXPECT_EQ(std::unique(seen.begin(), seen.end()), seen.end());
   EXPECT_TRUE(trie_->tokens_at(0).empty());
   EXPECT_TRUE(trie_->spells_everything());
   EXPECT_EQ(trie_->longest(), 9u);
   EXPECT_EQ(trie_->bytes_of(-1), "");
   EXPECT_EQ(trie_->bytes_of(1 << 20), "");
+}
+
+TEST_F(MaskerTest, TheMarkerOfCallsIsTheByteThatNoTextHas) {
+  SmallTokenizer small;
+  small.added = {"<end>", std::string(kDsmlText)};
+  const Tokenizer tokenizer = small.make();
+  const int32_t marker = *tokenizer.find_added(kDsmlText);
+  const auto trie = std::make_shared<TokenTrie>(tokenizer);
+  EXPECT_EQ(trie->bytes_of(marker), "\xFF");
+  EXPECT_TRUE(trie->spells_everything());
+  for (const bool calls : {false, true}) {
+    Grammar grammar = json_object_grammar();
+    if (calls) grammar = answer_or_calls(grammar);
+    TokenMasker masker(std::make_shared<Grammar>(grammar), trie);
+    GrammarState state = masker.grammar().begin();
+    ASSERT_TRUE(masker.grammar().read(state, calls ? "\n\n<" : "{\""));
+    masker.allowed(state, bits_);
+    EXPECT_EQ(has_bit(bits_, marker), calls);
+    for (int32_t id = 0; id < static_cast<int32_t>(tokenizer.size()); ++id) {
+      const bool is_byte = id != marker && tokenizer.token_bytes(id) == "\xFF";
+      EXPECT_FALSE(is_byte && has_bit(bits_, id));
+    }
+    EXPECT_EQ(masker.accept(state, marker), calls);
+  }
 }
 
 TEST_F(MaskerTest, SampledTextsFitTheirSchemas) {

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "text/call_parser.h"
+#include "text/special_tokens.h"
+
 namespace thimble::text {
 namespace {
 
@@ -14,9 +17,15 @@ size_t common_bytes(std::string_view a, std::string_view b) {
 
 TokenTrie::TokenTrie(const Tokenizer& tokenizer) : texts_(tokenizer.size()) {
   for (int32_t id = 0; id < static_cast<int32_t>(tokenizer.size()); ++id) {
-    if (tokenizer.is_added(id) || tokenizer.token_bytes(id).empty()) continue;
-    texts_[static_cast<size_t>(id)] = tokenizer.token_bytes(id);
+    const std::string_view bytes = tokenizer.token_bytes(id);
+    const bool impossible = bytes.find(CallParser::kMarker) != bytes.npos;
+    if (tokenizer.is_added(id) || bytes.empty() || impossible) continue;
+    texts_[static_cast<size_t>(id)] = bytes;
     tokens_.push_back(id);
+  }
+  if (const auto marker = tokenizer.find_added(kDsmlText)) {
+    texts_[static_cast<size_t>(*marker)] = CallParser::kMarker;
+    tokens_.push_back(*marker);
   }
   std::sort(tokens_.begin(), tokens_.end(), [&](int32_t a, int32_t b) {
     const int order = bytes_of(a).compare(bytes_of(b));

@@ -1,6 +1,8 @@
 // A vocabulary as a tree of bytes: tokens that begin alike share their beginning.
 //
-// Holds the tokens that have bytes of their own, so no added ones: control tokens are not text.
+// Holds the tokens that have bytes of their own, so no added ones: control tokens are not text. But
+// the marker of calls is CallParser::kMarker here, as in a grammar of calls (text/call_grammar.h);
+// tokens that have this byte are in no text in UTF-8, and not in the tree.
 // Nodes lie in the order of a walk that goes down first, so a subtree is a range. A token's id may
 // be any; two tokens may have the same bytes. Immutable; any thread.
 #pragma once

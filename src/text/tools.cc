@@ -33,13 +33,6 @@ Result<void> check_parameters(std::string_view parameters) {
               type.empty() ? "none" : type.substr(0, 64));
 }
 
-// A key stands between quotes in a tag, without escapes.
-bool fits_a_tag(std::string_view text) {
-  return !text.empty() && std::none_of(text.begin(), text.end(), [](char c) {
-    return c == '"' || static_cast<unsigned char>(c) < 0x20;
-  });
-}
-
 }  // namespace
 
 bool is_tool_name(std::string_view name) {
@@ -49,6 +42,13 @@ bool is_tool_name(std::string_view name) {
   };
   return !name.empty() && name.size() <= kToolNameBytesMax &&
          std::all_of(name.begin(), name.end(), usable);
+}
+
+// A key stands between quotes in a tag, without escapes.
+bool is_parameter_name(std::string_view name) {
+  return !name.empty() && name.size() <= kParameterNameBytesMax &&
+         std::none_of(name.begin(), name.end(),
+                      [](char c) { return c == '"' || static_cast<unsigned char>(c) < 0x20; });
 }
 
 Result<Tool> make_tool(std::string_view function_json) {
@@ -71,7 +71,13 @@ std::string recipe_tool_line(const Tool& tool) {
   const auto members = json_members(tool.function).value_or(std::vector<JsonMember>{});
   return "{\"name\": " + json_quoted(tool.name) +
          ", \"description\": " + printed(member(members, "description"), "\"\"") +
-         ", \"parameters\": " + printed(member(members, "parameters"), "{}") + "}";
+         ", \"parameters\": " + printed(parameters_of(tool), "{}") + "}";
+}
+
+std::string_view parameters_of(const Tool& tool) {
+  const auto members = json_members(tool.function).value_or(std::vector<JsonMember>{});
+  const std::string_view parameters = member(members, "parameters");
+  return parameters.empty() ? std::string_view("{}") : parameters;
 }
 
 std::string ref_tool_line(const Tool& tool) { return printed(tool.function, "{}"); }
@@ -86,7 +92,7 @@ Result<std::vector<CallParameter>> call_parameters(const ToolCall& call) {
   }
   std::set<std::string_view> seen;
   for (const JsonMember& one : *members) {
-    if (!fits_a_tag(one.key)) {
+    if (!is_parameter_name(one.key)) {
       return fail(ErrorCode::kInvalidArgument,
                   "arguments: a key of {} bytes that the model's call format cannot hold",
                   one.key.size());

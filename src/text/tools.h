@@ -13,6 +13,7 @@
 namespace thimble::text {
 
 inline constexpr size_t kToolNameBytesMax = 128;
+inline constexpr size_t kParameterNameBytesMax = 1024;
 
 struct Tool {
   std::string name;
@@ -47,5 +48,9 @@ Result<std::vector<CallParameter>> call_parameters(const ToolCall& call);
 
 // Can a tag hold it?
 bool is_tool_name(std::string_view name);
+bool is_parameter_name(std::string_view name);
+
+// The JSON schema of its parameters; "{}" where it has none.
+std::string_view parameters_of(const Tool& tool);
 
 }  // namespace thimble::text

@@ -13,6 +13,27 @@ GrammarBuilder::Rule GrammarBuilder::declare(uint32_t count_min, uint32_t count_
   return static_cast<Rule>(grammar_.rules_.size() - 1);
 }
 
+GrammarBuilder::Rule GrammarBuilder::add(const Grammar& grammar) {
+  const auto at = static_cast<uint32_t>(grammar_.instructions_.size());
+  const auto range = static_cast<uint32_t>(grammar_.ranges_.size());
+  const auto rule = static_cast<uint32_t>(grammar_.rules_.size());
+  for (GrammarInstruction now : grammar.instructions_) {
+    const bool reads = now.op == GrammarOp::kRead;
+    const bool names_rule = now.op == GrammarOp::kCall || now.op == GrammarOp::kEnter;
+    now.a += reads ? range : names_rule ? rule : at;
+    if (now.op == GrammarOp::kSplit || now.op == GrammarOp::kCall) now.b += at;
+    grammar_.instructions_.push_back(now);
+  }
+  for (const uint32_t owner : grammar.owners_) grammar_.owners_.push_back(owner + rule);
+  for (const ByteRange& one : grammar.ranges_) {
+    grammar_.ranges_.push_back({one.low, one.high, one.next + at});
+  }
+  for (const GrammarRule& one : grammar.rules_) {
+    grammar_.rules_.push_back({one.entry + at, one.count_min, one.count_max});
+  }
+  return grammar.root_ + rule;
+}
+
 GrammarBuilder::At GrammarBuilder::emit(GrammarInstruction instruction) {
   if (grammar_.instructions_.size() >= kGrammarInstructionsMax) {
     full_ = true;

@@ -26,6 +26,9 @@ class GrammarBuilder {
   // A rule to be written later. Counts are compared with these bounds only.
   Rule declare(uint32_t count_min = 0, uint32_t count_max = kUncounted);
 
+  // All rules of another grammar, as large as it is; what was its root.
+  Rule add(const Grammar& grammar);
+
   void begin_rule(Rule rule) { rule_ = rule; }
   void end_rule(At entry) { grammar_.rules_[rule_].entry = entry; }
 

@@ -3,6 +3,8 @@
 #include <array>
 #include <string_view>
 
+#include "text/internal/call_markup.h"
+
 namespace thimble::text {
 namespace {
 
@@ -55,6 +57,10 @@ JsonRules::Rule JsonRules::nonzero_fraction() {
   return rule({Kind::kNonzeroFraction, 0, kIntegerDigitsMax - 1});
 }
 JsonRules::Rule JsonRules::exponent() { return rule({Kind::kExponent}); }
+JsonRules::Rule JsonRules::text(uint32_t min, uint32_t max) {
+  return rule({Kind::kText, min, max});
+}
+JsonRules::Rule JsonRules::any_but_string() { return rule({Kind::kNotString}); }
 JsonRules::Rule JsonRules::any_value() { return rule({Kind::kValue}); }
 JsonRules::Rule JsonRules::any_object() { return rule({Kind::kObject}); }
 JsonRules::Rule JsonRules::any_array() { return rule({Kind::kArray}); }
@@ -113,10 +119,13 @@ JsonRules::At JsonRules::body(const Key& key) {
       const At first = digit(second);
       return b.read("eE", b.split(first, b.read("+-", first)));
     }
-    case Kind::kValue: {
+    case Kind::kText:
+      return text_body(key.min, key.max);
+    case Kind::kValue:
+      return b.split(b.enter(string()), b.enter(any_but_string()));
+    case Kind::kNotString: {
       const At words = b.literals({{"true", end}, {"false", end}, {"null", end}});
-      return b.any_of({b.enter(string()), b.enter(number()), b.enter(any_object()),
-                       b.enter(any_array()), words});
+      return b.any_of({b.enter(number()), b.enter(any_object()), b.enter(any_array()), words});
     }
     case Kind::kObject:
       return object_body();
@@ -160,16 +169,28 @@ JsonRules::At JsonRules::escape(At next) {
   return b.read(std::move(ranges));
 }
 
-std::vector<ByteRange> JsonRules::characters(At next) {
+std::vector<ByteRange> JsonRules::unescaped(At next) {
   std::array<At, kCharacterStates> at{next};  // each leads to one before it
   for (size_t state = 1; state < kCharacterStates; ++state) {
     const CharacterMove& move = character_moves(state)[0];
     at[state] = builder_.read({{move.low, move.high, at[move.to]}});
   }
-  std::vector<ByteRange> ranges = {{'\\', '\\', escape(next)}};
+  std::vector<ByteRange> ranges;
   for (const CharacterMove& move : character_moves(kBetweenCharacters)) {
     ranges.push_back({move.low, move.high, at[move.to]});
   }
+  return ranges;
+}
+
+std::vector<ByteRange> JsonRules::characters(At next) {
+  std::vector<ByteRange> ranges = unescaped(next);
+  ranges.push_back({'\\', '\\', escape(next)});
+  return ranges;
+}
+
+std::vector<ByteRange> JsonRules::plain_characters(At next) {
+  std::vector<ByteRange> ranges = unescaped(next);
+  ranges.insert(ranges.end(), {{'\\', '\\', next}, {'"', '"', next}, {0x00, 0x1F, next}});
   return ranges;
 }
 
@@ -186,6 +207,15 @@ JsonRules::At JsonRules::string_body(uint32_t min, uint32_t max) {
     b.set_jump(loop, b.split(more, b.at_least(min, b.read("\"", end))));
   }
   return b.read("\"", loop);
+}
+
+JsonRules::At JsonRules::text_body(uint32_t min, uint32_t max) {
+  GrammarBuilder& b = builder_;
+  const At close = b.literal(kParameterClose, b.leave());
+  const At loop = b.jump();
+  const At more = b.below(max, b.read(plain_characters(b.count(loop))));
+  b.set_jump(loop, b.split(more, b.at_least(min, close)));
+  return loop;
 }
 
 JsonRules::At JsonRules::object_body() {

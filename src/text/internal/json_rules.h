@@ -46,7 +46,10 @@ class JsonRules {
   Rule fraction();  // ".5"
   Rule nonzero_fraction();
   Rule exponent();
+  // A string as it stands between the tags of a call's parameter, and the tag that closes it.
+  Rule text(uint32_t min = 0, uint32_t max = kUncounted);
   Rule any_value();
+  Rule any_but_string();
   Rule any_object();
   Rule any_array();
 
@@ -56,6 +59,8 @@ class JsonRules {
   At spaced(At next);  // space may stand here
   // Ranges of a first byte that make a character of a string, escaped or not, go on at `next`.
   std::vector<ByteRange> characters(At next);
+  // The same of a character as it stands, any of them.
+  std::vector<ByteRange> plain_characters(At next);
   At digit(At next);
 
  private:
@@ -67,7 +72,9 @@ class JsonRules {
     kFraction,
     kNonzeroFraction,
     kExponent,
+    kText,
     kValue,
+    kNotString,
     kObject,
     kArray,
   };
@@ -79,7 +86,9 @@ class JsonRules {
   };
   Rule rule(const Key& key);
   At body(const Key& key);
+  std::vector<ByteRange> unescaped(At next);
   At string_body(uint32_t min, uint32_t max);
+  At text_body(uint32_t min, uint32_t max);
   At escape(At next);
   At integer_body(At next);
   At object_body();

@@ -50,25 +50,29 @@ std::vector<Node> beginnings(const std::vector<std::string>& names) {
 }
 
 // Any characters up to the closing quote, by the state they begin in.
-std::array<At, kCharacterStates> free_characters(GrammarBuilder& builder, At next) {
+std::array<At, kCharacterStates> free_characters(GrammarBuilder& builder, uint32_t characters_max,
+                                                 At next) {
+  const bool counts = characters_max != kUncounted;
   const At loop = builder.jump();
-  std::array<At, kCharacterStates> at{loop};
+  std::array<At, kCharacterStates> at{counts ? builder.count(loop) : loop};
   for (size_t state = 1; state < kCharacterStates; ++state) {
     const CharacterMove& move = character_moves(state)[0];
     at[state] = builder.read({{move.low, move.high, at[move.to]}});
   }
-  std::vector<ByteRange> ranges = {{'"', '"', next}};
+  std::vector<ByteRange> ranges;
   for (const CharacterMove& move : character_moves(kBetweenCharacters)) {
     ranges.push_back({move.low, move.high, at[move.to]});
   }
-  builder.set_jump(loop, builder.read(std::move(ranges)));
+  const At more = builder.below(characters_max, builder.read(std::move(ranges)));
+  builder.set_jump(loop, builder.split(more, builder.read("\"", next)));
   return at;
 }
 
 }  // namespace
 
-At other_key(GrammarBuilder& builder, const std::vector<std::string>& names, At next) {
-  const auto free = free_characters(builder, next);
+At other_key(GrammarBuilder& builder, const std::vector<std::string>& names,
+             uint32_t characters_max, At next) {
+  const auto free = free_characters(builder, characters_max, next);
   const std::vector<Node> nodes = beginnings(names);
   std::vector<At> at(nodes.size());
   for (size_t i = nodes.size(); i-- > 0;) {

@@ -7,6 +7,9 @@
 #include <span>
 #include <vector>
 
+#include "text/json_schema.h"
+#include "text/json_text.h"
+
 namespace thimble::text {
 namespace {
 
@@ -98,6 +101,19 @@ const SchemaJson* child(const SchemaJson& json, const std::string& name) {
 }
 
 }  // namespace
+
+Result<SchemaJson> read_schema(std::string_view schema) {
+  if (schema.size() > kSchemaBytesMax) {
+    return base::fail(ErrorCode::kUnsupported, "the schema has {} bytes, at most {} are supported",
+                      schema.size(), kSchemaBytesMax);
+  }
+  THIMBLE_TRY(python_json(schema));  // well-formed, and no deeper than kJsonTextDepthMax
+  SchemaJson json = SchemaJson::parse(schema, nullptr, false);
+  if (json.is_discarded()) {  // a number beyond a double
+    return base::fail(ErrorCode::kInvalidArgument, "the schema is not JSON that can be read");
+  }
+  return json;
+}
 
 std::string pointer_of(const SchemaPlace& place) {
   std::vector<const SchemaPlace*> path;

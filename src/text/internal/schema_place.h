@@ -17,6 +17,9 @@ namespace thimble::text {
 
 using SchemaJson = nlohmann::ordered_json;
 
+// A schema's text as JSON. kUnsupported: longer than kSchemaBytesMax.
+Result<SchemaJson> read_schema(std::string_view schema);
+
 struct SchemaPlace {
   const SchemaJson* json = nullptr;
   const SchemaPlace* parent = nullptr;  // none: `name` is the whole pointer
