@@ -1,6 +1,6 @@
 // Aim: an answer that must have a form has it when it ends by itself and is the beginning of one
-// when it is cut; the same tokens whatever runs beside it and however often it is paused; reasoning
-// is left alone.
+// when it is cut, demanded calls too; the same tokens whatever runs beside it and however often it
+// is paused; reasoning is left alone.
 // Method: the fake model, whose logits are noise, so that nothing but the form makes JSON; solo
 // runs against runs at once with pauses; once more with the nano model.
 #include <gmock/gmock.h>
@@ -8,6 +8,8 @@
 
 #include "engine/internal/scheduler_testing.h"
 #include "engine/testing.h"
+#include "engine/text_stream.h"
+#include "text/call_grammar.h"
 #include "text/json_schema.h"
 #include "text/schema_testing.h"
 
@@ -30,13 +32,17 @@ class FormTest : public testing::Test {
   int32_t think_close_ = *tokenizer_.find_added(text::kThinkCloseText);
   FakeRunner runner_{tokenizer_.size()};
 
+  AnswerForm held_to(text::Grammar grammar) {
+    return {std::make_shared<text::TokenMasker>(std::make_shared<text::Grammar>(std::move(grammar)),
+                                                trie_),
+            {},
+            {}};
+  }
+
   AnswerForm form_of(const std::string& schema) {
     auto grammar = text::compile_json_schema(schema);
     EXPECT_TRUE(grammar.has_value()) << grammar.error().describe();
-    return {std::make_shared<text::TokenMasker>(
-                std::make_shared<text::Grammar>(std::move(*grammar)), trie_),
-            {},
-            {}};
+    return held_to(std::move(*grammar));
   }
 
   GenerationRequest formed(const AnswerForm& form, uint64_t seed, uint32_t max_tokens = 400) {
@@ -62,6 +68,31 @@ class FormTest : public testing::Test {
       if (id != eos_) text += tokenizer_.token_bytes(id);
     }
     return text;
+  }
+
+  // Whole ones. An answer that ends by itself is a block to its end, and nothing else.
+  std::vector<text::ToolCall> calls_of(const std::vector<int32_t>& ids,
+                                       const text::ForcedCall& forced, FinishReason reason) {
+    TextStreamOptions options;
+    options.think_close = think_close_;
+    options.dsml = tokenizer_.find_added(text::kDsmlText);
+    options.forced = "\n\n<\xFF calls>\n";
+    if (!forced.name.empty()) options.forced += "<\xFF invoke name=\"" + forced.name + "\">\n";
+    TextStream stream(tokenizer_, options);
+    std::vector<text::ToolCall> calls;
+    const auto take = [&](const TextDelta& delta) {
+      EXPECT_EQ(delta.content + delta.reasoning, "");
+      for (const text::CallDelta& call : delta.calls) {
+        if (call.name) calls.push_back({"", *call.name, ""});
+        calls.back().arguments += call.arguments;
+      }
+    };
+    for (const int32_t id : ids) take(stream.push(id));
+    take(stream.finish());
+    EXPECT_FALSE(stream.stopped()) << "something was no call";
+    if (reason == FinishReason::kLength && !calls.empty()) calls.pop_back();
+    EXPECT_EQ(stream.calls_closed(), reason == FinishReason::kStop);
+    return calls;
   }
 
   void expect_fits(const std::string& schema, const std::string& text) {
@@ -111,6 +142,42 @@ TEST_F(FormTest, OneThatNothingMayFollowEndsByItself) {
   }
   request.max_tokens = 3;
   EXPECT_EQ(submit(scheduler, request)->wait().reason, FinishReason::kLength);
+}
+
+constexpr const char* kTool = R"({"name": "book", "parameters": {"type": "object", "properties": {
+    "port": {"type": "string", "maxLength": 6}, "nights": {"type": "integer", "minimum": 1,
+    "maximum": 30}, "room": {"enum": ["single", "double", null]}, "extras": {"type": "array",
+    "items": {"type": "boolean"}, "maxItems": 2}}, "required": ["port", "nights", "room"]}})";
+
+TEST_F(FormTest, NoiseBecomesCallsThatWereDemanded) {
+  Scheduler scheduler(runner_, {.context_tokens = 3000});
+  const std::vector<text::Tool> tools = {*text::make_tool(kTool),
+                                         *text::make_tool(R"({"name": "leave"})")};
+  const auto rules = text::TestJson::parse(kTool)["parameters"];
+  const text::SchemaValidator validator(rules);
+  std::map<std::string, int> seen;  // whole calls by name
+  for (uint64_t seed = 0; seed < 30; ++seed) {
+    const text::ForcedCall forced{seed % 2 == 0 ? "" : "book"};
+    const auto count = seed % 3 == 0 ? text::CallCount::kOne : text::CallCount::kOneOrMore;
+    auto grammar = text::compile_calls(tools, forced, count);
+    ASSERT_TRUE(grammar.has_value()) << grammar.error().describe();
+    const auto sink = submit(scheduler, formed(held_to(std::move(*grammar)), seed, 1500));
+    const GenerationEnd end = sink->wait();
+    ASSERT_NE(end.reason, FinishReason::kError) << end.error->describe();
+    const std::vector<text::ToolCall> calls = calls_of(sink->ids(), forced, end.reason);
+    const bool one = count == text::CallCount::kOne;
+    EXPECT_TRUE(one ? calls.size() <= 1 : end.reason == FinishReason::kLength || !calls.empty());
+    for (const text::ToolCall& call : calls) {
+      ++seen[call.name];
+      EXPECT_TRUE(forced.name.empty() || call.name == forced.name);
+      const auto value = text::TestJson::parse(call.arguments, nullptr, false);
+      ASSERT_FALSE(value.is_discarded()) << call.arguments;
+      EXPECT_TRUE(call.name == "leave" ? value.empty() : validator.fits(value)) << call.arguments;
+    }
+  }
+  EXPECT_GT(seen["book"], 20);
+  EXPECT_GT(seen["leave"], 4);
+  EXPECT_EQ(seen.size(), 2u);
 }
 
 TEST_F(FormTest, ReasoningIsLeftAlone) {

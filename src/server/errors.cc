@@ -40,6 +40,12 @@ tl::unexpected<ApiError> not_yet(std::string param, std::string message) {
   return tl::unexpected(ApiError{400, std::move(message), std::move(param), "not_supported", {}});
 }
 
+tl::unexpected<ApiError> refused_field(std::string param, const Error& why) {
+  std::string message = fmt::format("'{}': {}", param, why.message);
+  if (why.code == ErrorCode::kUnsupported) return not_yet(std::move(param), std::move(message));
+  return bad_field(std::move(param), std::move(message));
+}
+
 uint32_t http_status(ErrorCode code) {
   switch (code) {
     case ErrorCode::kInvalidArgument:

@@ -31,6 +31,9 @@ using ApiResult = tl::expected<T, ApiError>;
 // A 400 about something that thimble understands but cannot do yet.
 [[nodiscard]] tl::unexpected<ApiError> not_yet(std::string param, std::string message);
 
+// A 400 about a field whose value a lower module could not take, for the reason it gives.
+[[nodiscard]] tl::unexpected<ApiError> refused_field(std::string param, const Error& why);
+
 uint32_t http_status(ErrorCode code);
 
 // An error of a lower module, as the client sees it.

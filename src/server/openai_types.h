@@ -79,7 +79,8 @@ struct ToolChoice {
 struct ToolFields {
   std::vector<text::Tool> tools;
   ToolChoice choice;
-  bool parallel = true;  // may one answer have several calls?
+  bool parallel = true;                                // may one answer have several calls?
+  std::shared_ptr<const text::Grammar> demanded = {};  // with kRequired: what the answer has to be
 };
 
 struct ChatRequest {

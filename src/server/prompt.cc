@@ -108,15 +108,31 @@ ApiResult<text::ChatOptions> chat_options(const ChatRequest& request, const Mode
   return options;
 }
 
-// Reasoning is free, but it may not end the answer, nor begin a call.
-ApiResult<engine::AnswerForm> form_of(const AnswerFormat& format, const Prompt& prompt,
-                                      const ModelInfo& model) {
-  if (!model.trie->spells_everything()) {
-    return not_yet("response_format",
-                   "'response_format' needs a tokenizer with a token for each "
-                   "byte, which this model's is not");
+// A demanded call, or the form that was asked for.
+ApiResult<void> set_form(const ChatRequest& request, Prompt& prompt) {
+  if (request.tools.demanded) {
+    if (prompt.forced.empty()) {
+      return bad_field("tool_choice",
+                       "'tool_choice' demands a call, which no turn begins after this message");
+    }
+    prompt.form = request.tools.demanded;
+    prompt.form_field = "tool_choice";
+  } else if (const auto& format = request.common.format) {
+    prompt.form = format->grammar;
+    prompt.form_field = "response_format";
   }
-  engine::AnswerForm form{std::make_shared<text::TokenMasker>(format.grammar, model.trie), {}, {}};
+  return {};
+}
+
+// Reasoning is free, but it may not end the answer, nor begin a call.
+ApiResult<engine::AnswerForm> form_of(const Prompt& prompt, const ModelInfo& model) {
+  if (!model.trie->spells_everything()) {
+    return not_yet(prompt.form_field,
+                   fmt::format("'{}' needs a tokenizer with a token for each byte, which this "
+                               "model's is not",
+                               prompt.form_field));
+  }
+  engine::AnswerForm form{std::make_shared<text::TokenMasker>(prompt.form, model.trie), {}, {}};
   if (!prompt.starts_in_reasoning) return form;
   form.begins_after = prompt.think_close;
   if (prompt.dsml) form.barred_before.push_back(*prompt.dsml);
@@ -153,6 +169,7 @@ ApiResult<Prompt> chat_prompt(const ChatRequest& request, const ModelInfo& model
   prompt.calls = options.tools.empty() ? engine::Calls::kDrop : engine::Calls::kReport;
   if (!request.tools.parallel) prompt.calls_max = 1;
   prompt.forced = rendered->forced;
+  THIMBLE_TRY(set_form(request, prompt));
   return prompt;
 }
 
@@ -168,6 +185,8 @@ ApiResult<Prompt> completion_prompt(const CompletionRequest& request, const Mode
     if (model.bos && !has_bos) prompt.ids.insert(prompt.ids.begin(), *model.bos);
   }
   if (prompt.ids.empty()) return bad_field("prompt", "'prompt' has no tokens");
+  if (request.common.format) prompt.form = request.common.format->grammar;
+  prompt.form_field = "response_format";
   return prompt;
 }
 
@@ -189,7 +208,7 @@ ApiResult<engine::GenerationRequest> generation_request(const Prompt& prompt,
   if (model.eos) {
     (fields.ignore_eos ? out.masked_tokens : out.stop_tokens).push_back(*model.eos);
   }
-  if (fields.format) out.form = THIMBLE_TRY(form_of(*fields.format, prompt, model));
+  if (prompt.form) out.form = THIMBLE_TRY(form_of(prompt, model));
   out.top_logprobs = fields.top_logprobs;
   out.prompt_logprobs = fields.prompt_logprobs;
   out.replay = fields.replay.value_or(defaults.replay);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -42,6 +43,9 @@ struct Prompt {
   engine::Calls calls = engine::Calls::kDrop;
   uint32_t calls_max = UINT32_MAX;
   std::string forced = {};  // the beginning of a block of calls that the prompt ends in
+  // What the answer has to be a text of, and the field that asked for it; null: any text.
+  std::shared_ptr<const text::Grammar> form = {};
+  std::string form_field = {};
 };
 
 // Turns that `turns` knows are tokenised as they were sampled.

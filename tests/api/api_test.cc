@@ -60,10 +60,22 @@ void apply(const std::string& line, TestServerOptions& options) {
   }
 }
 
-json form_of(const std::optional<engine::AnswerForm>& form) {
+// Of a text of the form: what an answer of these tokens is.
+std::string taken(const engine::AnswerForm& form, const std::vector<int32_t>& ids) {
+  auto at = ids.begin();
+  if (form.begins_after) at = std::find(at, ids.end(), *form.begins_after) + 1;
+  text::GrammarState state = form.masker->grammar().begin();
+  for (; at != ids.end(); ++at) {
+    if (!form.masker->accept(state, *at)) return "nothing";
+  }
+  return text::Grammar::is_complete(state) ? "all" : "the beginning";
+}
+
+json form_of(const std::optional<engine::AnswerForm>& form, const std::vector<int32_t>& says) {
   if (!form) return nullptr;
   return {{"begins_after", form->begins_after ? json(*form->begins_after) : json()},
-          {"barred_before", form->barred_before}};
+          {"barred_before", form->barred_before},
+          {"says", taken(*form, says)}};
 }
 
 json parse_pattern(const std::string& text) {
@@ -175,6 +187,7 @@ class Runner {
     const auto requests = server_->generator().requests();
     ASSERT_FALSE(requests.empty()) << "nothing reached the engine";
     const engine::GenerationRequest& last = requests.back();
+    const auto says = server_->tokenizer().encode(script_.says, text::AddedTokens::kMatch);
     json bias = json::array();
     for (const auto& [token, by] : last.sampling.logit_bias) bias.push_back({token, by});
     const json value = {{"prompt", server_->tokenizer().decode(last.prompt).value_or("?")},
@@ -195,7 +208,7 @@ class Runner {
                         {"cache_salt", last.cache_salt},
                         {"reuse", last.reuse},
                         {"snapshot_points", last.snapshot_points},
-                        {"form", form_of(last.form)},
+                        {"form", form_of(last.form, says)},
                         {"top_logprobs", last.top_logprobs ? json(*last.top_logprobs) : json()}};
     EXPECT_EQ(mismatch(pattern, value), "");
   }

@@ -27,7 +27,9 @@ async function offer(tools, choice = 'auto') {
   await page.getByRole('button', { name: 'Done' }).click();
 }
 
-const weather = JSON.stringify({ name: 'weather', parameters: { type: 'object' } });
+const weather = JSON.stringify({
+  name: 'weather', parameters: { type: 'object', properties: {} },
+});
 
 test('reasoning is folded away, counted, and can be unfolded', async () => {
   let go;

@@ -214,6 +214,56 @@ test('tools are taken, and a demanded call has the name that was demanded', asyn
   assert.ok(next.usage.prompt_tokens > whole.usage.prompt_tokens);
 });
 
+test('demanded calls have the arguments of their schemas, streamed or not', async () => {
+  const parameters = {
+    type: 'object',
+    properties: {
+      port: { type: 'string', maxLength: 6 },
+      nights: { type: 'integer', minimum: 1, maximum: 30 },
+      room: { enum: ['single', 'double', null] },
+      pets: { type: 'boolean' },
+    },
+    required: ['port', 'nights', 'room'],
+  };
+  const request = {
+    model: 'any', messages, max_tokens: 900, n: 3, seed: 4, tool_choice: 'required',
+    parallel_tool_calls: false,
+    tools: [
+      { type: 'function', function: { name: 'book', parameters } },
+      { type: 'function', function: { name: 'leave' } },
+    ],
+  };
+  const fits = ({ name, arguments: text }) => {
+    const value = JSON.parse(text);
+    if (name === 'leave') return assert.deepEqual(value, {});
+    assert.equal(name, 'book');
+    assert.deepEqual(Object.keys(value).slice(0, 3), ['port', 'nights', 'room']);
+    assert.ok([...value.port].length <= 6);
+    assert.ok(Number.isInteger(value.nights) && value.nights >= 1 && value.nights <= 30);
+    return assert.ok(parameters.properties.room.enum.includes(value.room));
+  };
+  const whole = await client.chat.completions.create(request);
+  for (const { message, finish_reason: reason } of whole.choices) {
+    assert.equal(reason, 'tool_calls');
+    assert.equal(message.tool_calls.length, 1);
+    fits(message.tool_calls[0].function);
+  }
+  const named = {
+    ...request, n: 1, tool_choice: { type: 'function', function: { name: 'book' } },
+  };
+  const stream = client.beta.chat.completions.stream(named);
+  const [call] = (await stream.finalChatCompletion()).choices[0].message.tool_calls;
+  assert.equal(call.function.name, 'book');
+  fits(call.function);
+  parameters.properties.port.pattern = '^B';
+  await assert.rejects(client.chat.completions.create(request), (error) => {
+    assert.equal(error.code, 'not_supported');
+    assert.equal(error.param, 'tools[0].function.parameters');
+    assert.match(error.message, /#\/properties\/port: 'pattern' is not supported/);
+    return true;
+  });
+});
+
 test('an answer of a form is JSON that fits, streamed or not', async () => {
   const schema = {
     type: 'object',

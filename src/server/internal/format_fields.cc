@@ -30,11 +30,7 @@ ApiResult<AnswerFormat> of_schema(const Fields& fields, std::string_view spellin
   const std::string_view schema = spelled(spelling, "schema");
   if (schema.empty() || schema == "null") return bad_field(at, fmt::format("'{}' is missing", at));
   auto grammar = text::compile_json_schema(schema);
-  if (!grammar) {
-    std::string message = fmt::format("'{}': {}", at, grammar.error().describe());
-    return grammar.error().code == ErrorCode::kUnsupported ? not_yet(at, std::move(message))
-                                                           : bad_field(at, std::move(message));
-  }
+  if (!grammar) return refused_field(at, grammar.error());
   return AnswerFormat{AnswerFormat::Kind::kSchema,
                       std::make_shared<text::Grammar>(std::move(*grammar)),
                       text::python_json(schema).value_or(std::string(schema))};
@@ -87,6 +83,11 @@ ApiResult<void> check_format_ends(const GenerationFields& common) {
 }
 
 ApiResult<void> check_answer_format(const ChatRequest& request, const char* path) {
+  if (request.tools.demanded && request.common.ignore_eos) {
+    return bad_field("ignore_eos",
+                     "'ignore_eos' does not go with a demanded call: such an answer ends when it "
+                     "is complete");
+  }
   if (!request.common.format) return {};
   THIMBLE_TRY(check_format_ends(request.common));
   const auto said = [&](const char* what) { return fmt::format("'{}' {}", path, what); };

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "server/internal/spelled.h"
+#include "text/call_grammar.h"
 #include "text/json_text.h"
 
 namespace thimble::server {
@@ -110,6 +111,20 @@ ApiResult<ToolChoice> read_choice(const Fields& fields, const std::vector<text::
   return choice;
 }
 
+ApiResult<std::shared_ptr<const text::Grammar>> demanded_calls(const ToolFields& fields,
+                                                               ToolShape shape) {
+  const auto count = fields.parallel ? text::CallCount::kOneOrMore : text::CallCount::kOne;
+  auto grammar = text::compile_calls(fields.tools, {fields.choice.name}, count);
+  if (grammar) return std::make_shared<const text::Grammar>(std::move(*grammar));
+  const Error& error = grammar.error();
+  std::string at = "tools";
+  for (size_t i = 0; i < fields.tools.size() && !error.steps.empty(); ++i) {
+    if (fields.tools[i].name != error.steps.back()) continue;
+    at = indexed("tools", i) + (shape == ToolShape::kNested ? ".function" : "") + ".parameters";
+  }
+  return refused_field(at, error);
+}
+
 ApiResult<text::ToolCall> read_call(const Json& json, const std::string& path) {
   if (!json.is_object()) return bad_field(path, fmt::format("'{}' must be an object", path));
   const Fields fields(json, path);
@@ -138,6 +153,9 @@ ApiResult<ToolFields> read_tool_fields(const Fields& fields, std::string_view bo
   out.tools = THIMBLE_TRY(read_tools(fields, body, shape));
   out.choice = THIMBLE_TRY(read_choice(fields, out.tools, shape));
   out.parallel = THIMBLE_TRY(fields.boolean("parallel_tool_calls")).value_or(true);
+  if (out.choice.kind == ToolChoice::Kind::kRequired) {
+    out.demanded = THIMBLE_TRY(demanded_calls(out, shape));
+  }
   return out;
 }
 
