@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/random.h"
+#include "text/call_grammar.h"
 
 namespace thimble::server {
 namespace {
@@ -108,8 +109,9 @@ ApiResult<text::ChatOptions> chat_options(const ChatRequest& request, const Mode
   return options;
 }
 
-// A demanded call, or the form that was asked for.
-ApiResult<void> set_form(const ChatRequest& request, Prompt& prompt) {
+// A demanded call, or the form that was asked for; where tools are on offer, or any calls.
+ApiResult<void> set_form(const ChatRequest& request, const text::ChatOptions& options,
+                         Prompt& prompt) {
   if (request.tools.demanded) {
     if (prompt.forced.empty()) {
       return bad_field("tool_choice",
@@ -118,7 +120,10 @@ ApiResult<void> set_form(const ChatRequest& request, Prompt& prompt) {
     prompt.form = request.tools.demanded;
     prompt.form_field = "tool_choice";
   } else if (const auto& format = request.common.format) {
-    prompt.form = format->grammar;
+    prompt.form =
+        options.tools.empty()
+            ? format->grammar
+            : std::make_shared<const text::Grammar>(text::answer_or_calls(*format->grammar));
     prompt.form_field = "response_format";
   }
   return {};
@@ -169,7 +174,7 @@ ApiResult<Prompt> chat_prompt(const ChatRequest& request, const ModelInfo& model
   prompt.calls = options.tools.empty() ? engine::Calls::kDrop : engine::Calls::kReport;
   if (!request.tools.parallel) prompt.calls_max = 1;
   prompt.forced = rendered->forced;
-  THIMBLE_TRY(set_form(request, prompt));
+  THIMBLE_TRY(set_form(request, options, prompt));
   return prompt;
 }
 

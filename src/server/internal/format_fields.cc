@@ -95,9 +95,6 @@ ApiResult<void> check_answer_format(const ChatRequest& request, const char* path
     return bad_field(path,
                      said("asks for an answer and 'tool_choice' for a call; send one of them"));
   }
-  if (request.tools.choice.kind == ToolChoice::Kind::kAuto && !request.tools.tools.empty()) {
-    return not_yet(path, said("beside 'tools' is not supported yet; send 'tool_choice': 'none'"));
-  }
   if (!request.ending.add_generation_prompt || request.ending.continue_final_message) {
     return bad_field(path, said("holds for an answer from its beginning; it does not go on with a "
                                 "message"));
