@@ -88,6 +88,12 @@ std::string error_json(const ApiError& error) {
                   {"type", type_of(error.status)},
                   {"param", text_or_null(error.param)},
                   {"code", text_or_null(error.code)}};
+  if (const auto& context = error.context) {
+    out["error"]["thimble"] = {
+        {"max_model_len", context->context_tokens},
+        {"prompt_tokens", context->prompt_tokens},
+        {"max_tokens", context->max_tokens ? OrderedJson(*context->max_tokens) : OrderedJson()}};
+  }
   return to_text(out);
 }
 

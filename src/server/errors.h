@@ -14,12 +14,20 @@
 
 namespace thimble::server {
 
+// What did not fit the context, in tokens.
+struct ContextNumbers {
+  uint64_t context_tokens = 0;
+  uint64_t prompt_tokens = 0;
+  std::optional<uint64_t> max_tokens;  // that were asked for
+};
+
 struct ApiError {
   uint32_t status = 400;
   std::string message;
   std::optional<std::string> param;  // the request's field: "messages[0].content"
   std::optional<std::string> code;   // what programs switch on: "context_length_exceeded"
   std::optional<uint32_t> retry_after_s;
+  std::optional<ContextNumbers> context = {};
 };
 
 // THIMBLE_TRY passes these on as it does a Result.
@@ -42,7 +50,8 @@ ApiError api_error(const Error& error);
 // the client may slow down), anywhere else memory (503).
 ApiError refusal_error(const Error& error);
 
-// {"error": {"message", "type", "param", "code"}}; valid UTF-8 whatever the message holds.
+// {"error": {"message", "type", "param", "code"}}, and the context's numbers under "thimble" as the
+// models' list and `usage` name them; valid UTF-8 whatever the message holds.
 std::string error_json(const ApiError& error);
 
 net::HttpResponse error_response(const ApiError& error);

@@ -97,14 +97,21 @@ OrderedJson choice_json(const AnswerFrame& frame, const WholeChoice& whole,
   return choice;
 }
 
-OrderedJson model_object(const ModelInfo& model) {
+// `reasoning_effort` as a request would send it to ask for what it gets anyway.
+OrderedJson model_object(const ModelInfo& model, const PromptDefaults& defaults) {
+  OrderedJson effort;
+  if (model.chat_tokens) {
+    effort = defaults.thinking ? OrderedJson(defaults.effort) : OrderedJson("none");
+  }
   return {{"id", model.name},
           {"object", "model"},
           {"created", model.created},
           {"owned_by", "thimble"},
           {"max_model_len", model.context_tokens},
           {"thimble",
-           {{"random_weights", model.random_weights}, {"chat", model.chat_tokens.has_value()}}}};
+           {{"random_weights", model.random_weights},
+            {"chat", model.chat_tokens.has_value()},
+            {"reasoning_effort", std::move(effort)}}}};
 }
 
 }  // namespace
@@ -170,10 +177,13 @@ std::string whole_answer(const AnswerFrame& frame, std::span<const WholeChoice> 
   return to_text(out);
 }
 
-std::string models_json(const ModelInfo& model) {
-  return to_text({{"object", "list"}, {"data", OrderedJson::array({model_object(model)})}});
+std::string models_json(const ModelInfo& model, const PromptDefaults& defaults) {
+  return to_text(
+      {{"object", "list"}, {"data", OrderedJson::array({model_object(model, defaults)})}});
 }
 
-std::string model_json(const ModelInfo& model) { return to_text(model_object(model)); }
+std::string model_json(const ModelInfo& model, const PromptDefaults& defaults) {
+  return to_text(model_object(model, defaults));
+}
 
 }  // namespace thimble::server

@@ -17,6 +17,7 @@
 #include "engine/request.h"
 #include "engine/text_stream.h"
 #include "server/generator.h"
+#include "server/prompt.h"
 #include "text/tokenizer.h"
 
 namespace thimble::server {
@@ -103,7 +104,7 @@ class TextOffsets {
   std::string begun_;        // the bytes of the one after them
 };
 
-std::string models_json(const ModelInfo& model);
-std::string model_json(const ModelInfo& model);
+std::string models_json(const ModelInfo& model, const PromptDefaults& defaults);
+std::string model_json(const ModelInfo& model, const PromptDefaults& defaults);
 
 }  // namespace thimble::server

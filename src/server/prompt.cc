@@ -8,27 +8,31 @@
 namespace thimble::server {
 namespace {
 
-tl::unexpected<ApiError> too_long(std::string param, std::string message) {
+tl::unexpected<ApiError> too_long(std::string param, std::string message,
+                                  const ContextNumbers& numbers) {
   return tl::unexpected(
-      ApiError{400, std::move(message), std::move(param), "context_length_exceeded", {}});
+      ApiError{400, std::move(message), std::move(param), "context_length_exceeded", {}, numbers});
 }
 
 // The prompt alone has to leave room for one token; else a shorter answer would not help.
 ApiResult<void> check_length(const Prompt& prompt, const GenerationFields& fields,
                              uint64_t context) {
   const uint64_t used = prompt.ids.size();
+  const ContextNumbers numbers{context, used, fields.max_tokens};
   if (used >= context) {
     return too_long(prompt.field,
                     fmt::format("this model's context is {} tokens, but the prompt has {} and "
                                 "leaves no room for an answer: shorten '{}'",
-                                context, used, prompt.field));
+                                context, used, prompt.field),
+                    numbers);
   }
   if (!fields.max_tokens || *fields.max_tokens <= context - used) return {};
   return too_long(
       fields.max_tokens_name,
       fmt::format("this model's context is {} tokens, but the prompt has {} and the answer may "
                   "have {}: shorten the prompt or lower '{}'",
-                  context, used, *fields.max_tokens, fields.max_tokens_name));
+                  context, used, *fields.max_tokens, fields.max_tokens_name),
+      numbers);
 }
 
 ApiResult<void> check_bias(const GenerationFields& fields, const ModelInfo& model) {

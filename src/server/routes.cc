@@ -239,7 +239,9 @@ Routes::Reply Routes::health(const Call&) {
   return response;
 }
 
-Routes::Reply Routes::models(const Call&) { return json_response(models_json(generator_.info())); }
+Routes::Reply Routes::models(const Call&) {
+  return json_response(models_json(generator_.info(), options_.defaults));
+}
 
 Routes::Reply Routes::plan(const Call& call) {
   return json_response(THIMBLE_TRY(plan_json(options_.planned, call.request.query)));
@@ -260,7 +262,9 @@ Routes::Reply Routes::cache(const Call&) {
 
 Routes::Reply Routes::model(const Call& call) {
   const std::string name = net::percent_decode(call.path.substr(kModelPrefix.size()));
-  if (name == generator_.info().name) return json_response(model_json(generator_.info()));
+  if (name == generator_.info().name) {
+    return json_response(model_json(generator_.info(), options_.defaults));
+  }
   return tl::unexpected(ApiError{404,
                                  fmt::format("there is no model '{}' here, only '{}'",
                                              text::to_valid_utf8(name), generator_.info().name),
