@@ -135,7 +135,7 @@ Result<int32_t> Sampler::most_likely(std::span<const float> logits) const {
     if (!is_masked(static_cast<int32_t>(i))) best = static_cast<int32_t>(i);
   }
   if (best < 0) {
-    return base::fail(ErrorCode::kInvalidArgument, "all {} tokens are masked", logits.size());
+    return base::fail(ErrorCode::kInternal, "all {} tokens are masked", logits.size());
   }
   return best;
 }

@@ -35,9 +35,10 @@ class Sampler {
   //   top_p: the most likely of those whose joint share of what top_k left first reaches top_p,
   //   min_p: those at least min_p times as likely as the most likely.
   // Of equal logits the lower id counts as more likely. kCorrupt: a logit is not finite;
-  // kInvalidArgument: every token is masked, or a bias is for no token. `allowed`: bits of the
-  // tokens that may come, low ones first; empty: all. Before all else the others, and masked ones,
-  // are no candidates. REQUIRES: `logits` is not empty; `allowed` has a bit for each if it has any.
+  // kInvalidArgument: a bias is for no token; kInternal: every token is masked, which no request is
+  // to blame for. `allowed`: bits of the tokens that may come, low ones first; empty: all. Before
+  // all else the others, and masked ones, are no candidates. REQUIRES: `logits` is not empty;
+  // `allowed` has a bit for each if it has any.
   Result<int32_t> sample(std::span<const float> logits, uint64_t position,
                          std::span<const uint64_t> allowed = {});
 

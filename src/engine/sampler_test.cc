@@ -155,7 +155,7 @@ TEST(Sampler, AllButOneMaskedLeavesThatOne) {
   }
   const auto none = Sampler({}, std::vector<int32_t>{0, 1}).sample(std::vector<float>{1, 2}, 0);
   ASSERT_FALSE(none.has_value());
-  EXPECT_EQ(none.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(none.error().code, ErrorCode::kInternal);
 }
 
 TEST(Sampler, TinyTemperatureStaysFinite) {

@@ -294,6 +294,7 @@ TEST_F(SchedulerTest, BadLogitsEndTheRequestWithAnError) {
   const GenerationEnd end = submit(request)->wait();
   EXPECT_EQ(end.reason, FinishReason::kError);
   EXPECT_THAT(end.error->message, testing::HasSubstr("masked"));
+  EXPECT_EQ(end.error->code, ErrorCode::kInternal);
 }
 
 TEST_F(SchedulerTest, SinksMaySubmitAndCancel) {
