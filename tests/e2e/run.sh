@@ -4,6 +4,11 @@
 # What is missing is an error, not a skipped test.
 set -eu
 
+case "${1:?run.sh: expected THIMBLE_BINARY FILE.test.mjs}" in
+  /*) binary=$1 ;;
+  *) binary=$PWD/$1 ;;
+esac
+
 missing() {
   echo "e2e: $1 is missing; \`make deps-test\` installs it" >&2
   exit 1
@@ -16,6 +21,6 @@ for name in chromium chromium-browser google-chrome; do
   if [ -z "${CHROMIUM:-}" ]; then CHROMIUM=$(command -v "$name" || true); fi
 done
 [ -n "$CHROMIUM" ] || missing Chromium
-[ -x "$1" ] || { echo "e2e: no binary at $1" >&2; exit 1; }
-export CHROMIUM THIMBLE="$1"
+[ -x "$binary" ] || { echo "e2e: no binary at $binary" >&2; exit 1; }
+export CHROMIUM THIMBLE="$binary"
 exec node --test "$2"
