@@ -7,6 +7,7 @@
 #include "apps/thimble/bench/commands.h"
 #include "apps/thimble/bench/compare.h"
 #include "apps/thimble/bench/measure.h"
+#include "apps/thimble/bench/rival.h"
 #include "apps/thimble/bench/rotation.h"
 #include "base/random.h"
 #include "engine/engine.h"
@@ -25,6 +26,7 @@ struct KernelsFlags {
   std::string isa;
   std::string op;
   std::vector<std::string> compare;  // two files
+  Path rival;                        // folder; empty: kRivalFolder, if it is there
   bool json = false;
 };
 
@@ -50,15 +52,18 @@ std::vector<Case> cases() {
           {"gemv_bf16", WeightFormat::kBF16, 4096, 5120, one}};
 }
 
-Measured measure_product(const Case& c, const Rotation& weights, uint64_t n,
+Measured measure_product(const Case& c, const Rotation& weights, uint64_t n, RivalProduct* rival,
                          kernels::Context context) {
   const std::vector<float> x = random_activations(n * c.inputs);
   std::vector<float> y(n * c.outputs);
   const kernels::Burn burn =
       c.format == WeightFormat::kFp4Group32 ? kernels::Burn::kInt8 : kernels::Burn::kFma;
-  const Measured m = measure(context.pool, burn, weights.memory(), [&](size_t turn) {
+  const auto ours = [&](size_t turn) {
     kernels::linear(weights.view(turn), {x.data(), n, c.inputs}, {y.data(), n, c.outputs}, context);
-  });
+  };
+  std::function<void(size_t)> theirs;
+  if (rival != nullptr) theirs = [=](size_t turn) { rival->run(turn); };
+  const Measured m = measure(context.pool, burn, weights.memory(), ours, theirs);
   CHECK(std::isfinite(y[0]));
   return m;
 }
@@ -76,10 +81,15 @@ struct Line {
 };
 
 std::string table_row(const Line& line) {
-  return fmt::format("  {:<12}{:<10}{:>20}{:>5}  {:<11}{:>10.1f}{:>9.1f}{:>10.1f}{:>8.2f}\n",
-                     line.op, line.layout, line.shape, line.n, kernels::name(kernels::kernels()),
-                     line.m.us, 1e-3 * line.bytes / line.m.us, 1e-3 * line.flops / line.m.us,
-                     roof_share(line.m, line.bytes, line.flops));
+  std::string out =
+      fmt::format("  {:<12}{:<10}{:>20}{:>5}  {:<11}{:>10.1f}{:>9.1f}{:>10.1f}{:>8.2f}", line.op,
+                  line.layout, line.shape, line.n, kernels::name(kernels::kernels()), line.m.us,
+                  1e-3 * line.bytes / line.m.us, 1e-3 * line.flops / line.m.us,
+                  roof_share(line.m, line.bytes, line.flops));
+  if (line.m.rival_us > 0) {
+    out += fmt::format("{:>11.1f}{:>7.2f}x", line.m.rival_us, line.m.rival_us / line.m.us);
+  }
+  return out + "\n";
 }
 
 std::string json_line(const Line& line) {
@@ -95,7 +105,9 @@ std::string json_line(const Line& line) {
                                  {"gflops", 1e-3 * line.flops / line.m.us},
                                  {"dram_gbps", line.m.read_gbps},
                                  {"compute_gops", line.m.compute_gops},
-                                 {"roof_share", roof_share(line.m, line.bytes, line.flops)}};
+                                 {"roof_share", roof_share(line.m, line.bytes, line.flops)},
+                                 {"rival_us", nullptr}};
+  if (line.m.rival_us > 0) json["rival_us"] = line.m.rival_us;
   return json.dump() + "\n";
 }
 
@@ -103,13 +115,19 @@ void print(const Line& line, const KernelsFlags& flags) {
   print_out(flags.json ? json_line(line) : table_row(line));
 }
 
-Result<void> run_case(const Case& c, const KernelsFlags& flags, kernels::Context context) {
+// `rival` may be null. It is asked once a shape and n, beside the packed layout.
+Result<void> run_case(const Case& c, const KernelsFlags& flags, Rival* rival,
+                      kernels::Context context) {
   const bool scaled = c.format != WeightFormat::kBF16;
   for (const char* layout : {"packed", "streamed"}) {
     const bool packed = std::string_view(layout) == "packed";
     if (packed && !scaled) continue;
     const auto weights = THIMBLE_TRY(Rotation::create(c.format, c.outputs, c.inputs, packed));
     for (const uint64_t n : c.rows) {
+      std::unique_ptr<RivalProduct> product;
+      if (rival != nullptr && packed && c.format == WeightFormat::kFp4Group32) {
+        product = THIMBLE_TRY(rival->product(c.outputs, c.inputs, n));
+      }
       Line line{.op = c.op,
                 .layout = layout,
                 .shape = fmt::format("{} x {}", c.outputs, c.inputs),
@@ -118,7 +136,7 @@ Result<void> run_case(const Case& c, const KernelsFlags& flags, kernels::Context
                 .threads = context.pool.size(),
                 .bytes = weights.bytes_each(),
                 .flops = 2.0 * static_cast<double>(n) * c.outputs * c.inputs,
-                .m = measure_product(c, weights, n, context)};
+                .m = measure_product(c, weights, n, product.get(), context)};
       print(line, flags);
     }
   }
@@ -211,6 +229,56 @@ void run_attend(uint64_t n, const KernelsFlags& flags, kernels::Context context)
   print(line, flags);
 }
 
+// Null where none is installed and none was asked for.
+Result<std::unique_ptr<Rival>> open_rival(const KernelsFlags& flags, const kernels::Table& table,
+                                          uint32_t threads) {
+  const Path folder = flags.rival.empty() ? Path(kRivalFolder) : flags.rival;
+  if (flags.rival.empty() && !std::filesystem::exists(folder)) return nullptr;
+  return Rival::open(folder, kernels::name(table), threads);
+}
+
+std::string table_head(const kernels::Roofs& roofs, const Rival* rival) {
+  std::string out = fmt::format(
+      "{}, {} threads: {:.1f} GB/s, {:.0f} Gop/s float32, {:.0f} int8 to 32 bits{}\n"
+      "  {:<12}{:<10}{:>20}{:>5}  {:<11}{:>10}{:>9}{:>10}{:>8}",
+      roofs.isa, roofs.threads, roofs.read_gbps, roofs.fma_gflops, roofs.int8_gops,
+      rival == nullptr ? "" : fmt::format("; rival: ggml {}", rival->variant()), "op", "layout",
+      "outputs x inputs", "n", "isa", "us", "GB/s", "GFLOP/s", "of roof");
+  if (rival != nullptr) out += fmt::format("{:>11}{:>8}", "rival us", "faster");
+  return out + "\n";
+}
+
+Result<void> run_table(const kernels::Table& table, const KernelsFlags& flags,
+                       kernels::Context context) {
+  const kernels::ScopedTable scope(table);
+  const auto roofs = THIMBLE_TRY(kernels::measure_roofs(context.pool));
+  const auto rival = THIMBLE_TRY(open_rival(flags, table, context.pool.size()));
+  if (!flags.json) print_out(table_head(roofs, rival.get()));
+  for (const Case& c : cases()) {
+    if (!flags.op.empty() && flags.op != c.op) continue;
+    THIMBLE_TRY(run_case(c, flags, rival.get(), context));
+  }
+  if (flags.op.empty() || flags.op == "attend") {
+    for (const uint64_t n : {1, 16}) run_attend(n, flags, context);
+  }
+  if (flags.op.empty() || flags.op == "index_score") {
+    for (const uint64_t entries : {1 << 16, 1 << 20}) run_index(entries, flags, context);
+  }
+  return {};
+}
+
+// An unknown name is an error, not an empty table.
+Result<void> check(const KernelsFlags& flags) {
+  THIMBLE_TRY(check_range("--threads", flags.threads, 0, engine::kThreadsMax));
+  if (flags.isa.empty()) return {};
+  std::string names;
+  for (const kernels::Table* table : kernels::runnable()) {
+    if (flags.isa == kernels::name(*table)) return {};
+    names += fmt::format(" {}", kernels::name(*table));
+  }
+  return base::fail(ErrorCode::kInvalidArgument, "--isa is {}; this CPU runs:{}", flags.isa, names);
+}
+
 Result<int> run_kernels(const KernelsFlags& flags) {
   if (!flags.compare.empty()) {
     print_out(THIMBLE_TRY(compare_runs(flags.compare[0], flags.compare[1])));
@@ -218,30 +286,10 @@ Result<int> run_kernels(const KernelsFlags& flags) {
   }
   base::ThreadPool pool(flags.threads);
   kernels::Workspace workspace;
-  const kernels::Context context{pool, workspace};
   for (const kernels::Table* table : kernels::runnable()) {
-    if (!flags.isa.empty() ? flags.isa != kernels::name(*table)
-                           : std::string_view(kernels::name(*table)) == "scalar") {
-      continue;
-    }
-    const kernels::ScopedTable scope(*table);
-    const auto roofs = THIMBLE_TRY(kernels::measure_roofs(pool));
-    if (!flags.json) {
-      print_out(fmt::format(
-          "{}, {} threads: {:.1f} GB/s, {:.0f} Gop/s float32, {:.0f} int8 to 32 bits\n"
-          "  {:<12}{:<10}{:>20}{:>5}  {:<11}{:>10}{:>9}{:>10}{:>8}\n",
-          roofs.isa, roofs.threads, roofs.read_gbps, roofs.fma_gflops, roofs.int8_gops, "op",
-          "layout", "outputs x inputs", "n", "isa", "us", "GB/s", "GFLOP/s", "of roof"));
-    }
-    for (const Case& c : cases()) {
-      if (flags.op.empty() || flags.op == c.op) THIMBLE_TRY(run_case(c, flags, context));
-    }
-    if (flags.op.empty() || flags.op == "attend") {
-      for (const uint64_t n : {1, 16}) run_attend(n, flags, context);
-    }
-    if (flags.op.empty() || flags.op == "index_score") {
-      for (const uint64_t entries : {1 << 16, 1 << 20}) run_index(entries, flags, context);
-    }
+    const std::string_view name = kernels::name(*table);
+    const bool chosen = flags.isa.empty() ? name != "scalar" : name == flags.isa;
+    if (chosen) THIMBLE_TRY(run_table(*table, flags, {pool, workspace}));
   }
   return kExitDone;
 }
@@ -255,21 +303,26 @@ Command bench_kernels_command() {
       .summary = "Each operation at the released model's shapes, against the machine's roofs",
       .details =
           "Weights are rotated through at least 256 MB, so that no cache helps. The share of "
-          "the roof is that of the resource that binds, measured by turns with the product.",
+          "the roof is that of the resource that binds, measured by turns with the product. Where "
+          "`scripts/rival.sh` has fetched ggml as npm ships it, its MXFP4 products of the same "
+          "shapes run by turns with ours.",
       .examples = {{"thimble bench kernels --op gemv_mxfp4", "one operation"},
                    {"thimble bench kernels --json", "one JSON object a line"}},
       .describe =
           [flags](Options& options) {
             options.add("--threads", flags->threads, "compute threads; 0: one per CPU");
             options.add("--isa", flags->isa, "one instruction set; else all but scalar");
-            options.add("--op", flags->op,
-                        "gemv_mxfp4, gemm_mxfp4, gemv_fp8, gemm_fp8, gemv_bf16, attend, "
-                        "index_score");
+            options.choice("--op", flags->op,
+                           {"gemv_mxfp4", "gemm_mxfp4", "gemv_fp8", "gemm_fp8", "gemv_bf16",
+                            "attend", "index_score"},
+                           "one operation; else all");
+            options.add("--rival", flags->rival,
+                        "folder of ggml's libraries; else build/rival, if it is there");
             options.add("--compare", flags->compare, 2,
                         "two files of --json, side by side, instead of measuring");
             options.flag("--json", flags->json, "print JSON lines instead of a table");
           },
-      .check = [flags] { return check_range("--threads", flags->threads, 0, engine::kThreadsMax); },
+      .check = [flags] { return check(*flags); },
       .run = [flags] { return run_kernels(*flags); }};
 }
 

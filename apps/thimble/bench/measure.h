@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 
 #include "base/clock.h"
 #include "kernels/roofs.h"
@@ -14,6 +15,7 @@ struct Measured {
   double mean_us = 0;       // over the rounds
   double read_gbps = 0;     // the roofs of the same moments: the best,
   double compute_gops = 0;  // and the mean
+  double rival_us = 0;      // another engine's best of the same moments; 0: not measured
 };
 
 // What binds. Bytes: the best against the best. Operations: means of the same moments, because a
@@ -40,20 +42,25 @@ inline void add_runs(Times& times, auto&& body) {
   }
 }
 
-// body(turn) is run for some 60 ms between roofs, three times. `memory`: what is read at its best.
-inline Measured measure(base::ThreadPool& pool, kernels::Burn burn, Bytes memory, auto&& body) {
+// body(turn) is run for some 60 ms between roofs, three times, and so is the rival's. `memory`:
+// what is read at its best.
+inline Measured measure(base::ThreadPool& pool, kernels::Burn burn, Bytes memory, auto&& body,
+                        const std::function<void(size_t)>& rival = {}) {
   constexpr int kRounds = 3;
   size_t turn = 0;
   Times times;
+  Times rival_times;
   Measured m;
   for (int round = 0; round < kRounds; ++round) {
     m.compute_gops += kernels::mean_gops(pool, burn) / (2 * kRounds);
     add_runs(times, [&] { body(turn++); });
+    if (rival) add_runs(rival_times, [&] { rival(turn++); });
     m.compute_gops += kernels::mean_gops(pool, burn) / (2 * kRounds);
     m.read_gbps = std::max(m.read_gbps, kernels::read_gbps(pool, memory));
   }
   m.us = times.best_us;
   m.mean_us = times.total_us / times.runs;
+  if (rival) m.rival_us = rival_times.best_us;
   return m;
 }
 

@@ -13,8 +13,6 @@ namespace {
 
 using kernels::WeightFormat;
 
-constexpr uint64_t kRotatedBytes = 288ULL << 20;
-
 uint64_t code_bytes(WeightFormat format, uint64_t values) {
   switch (format) {
     case WeightFormat::kF32:

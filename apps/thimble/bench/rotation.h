@@ -11,9 +11,11 @@
 
 namespace thimble::app {
 
+inline constexpr uint64_t kRotatedBytes = 288ULL << 20;  // at least; no cache is larger
+
 class Rotation {
  public:
-  // At least 256 MB of them, in huge pages where there are some. `packed`: laid out for speed.
+  // kRotatedBytes of them, in huge pages where there are some. `packed`: laid out for speed.
   static Result<Rotation> create(kernels::WeightFormat format, uint32_t outputs, uint32_t inputs,
                                  bool packed);
   Rotation(Rotation&&) noexcept;
