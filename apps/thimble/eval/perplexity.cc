@@ -9,6 +9,7 @@
 #include "apps/thimble/mode_flag.h"
 #include "arch/checkpoint.h"
 #include "base/terminal.h"
+#include "engine/evals/divergence.h"
 #include "engine/forced_run.h"
 #include "engine/model_files.h"
 #include "train/options.h"
@@ -21,6 +22,7 @@ struct PerplexityFlags {
   Path text;
   Path run;
   std::string mode = "fast";
+  std::string against;  // another mode, or empty
   uint64_t context = 512;
   uint32_t threads = 0;
   bool json = false;
@@ -29,7 +31,8 @@ struct PerplexityFlags {
 struct Sums {
   double nats = 0;
   uint64_t labels = 0;
-  uint64_t right = 0;  // labels with the largest logit
+  uint64_t right = 0;             // labels with the largest logit
+  engine::DivergenceSum against;  // from another mode, at the same places
 
   void add(std::span<const float> logits, int32_t label) {
     const auto top =
@@ -83,18 +86,26 @@ Result<Scored> read_run(const PerplexityFlags& flags, const arch::Config& config
   return Scored{std::move(corpus), 0};
 }
 
-Result<Sums> score(const model::Model& model, const train::Corpus& corpus, base::ThreadPool& pool) {
+// The models score the corpus; the second, if there is one, is what the first is held against.
+Result<Sums> score(std::span<const std::unique_ptr<model::Model>> models,
+                   const train::Corpus& corpus, base::ThreadPool& pool) {
   Sums out;
   base::Progress bar("scoring", corpus.size(), base::Progress::Unit::kCount);
-  const uint64_t vocab = model.config().vocab_size;
+  const uint64_t vocab = models[0]->config().vocab_size;
   for (size_t d = 0; d < corpus.size(); ++d) {
     const auto document = corpus[d];
     std::vector<int32_t> ids;
     for (const train::LabelledToken& t : document) ids.push_back(t.id);
-    const auto logits = THIMBLE_TRY(engine::run_forced(model, ids, engine::Cuts{}, pool));
+    std::vector<std::vector<float>> logits;
+    for (const auto& model : models) {
+      logits.push_back(THIMBLE_TRY(engine::run_forced(*model, ids, engine::Cuts{}, pool)));
+    }
     for (size_t i = 0; i < ids.size(); ++i) {
-      const int32_t label = document[i].label;
-      if (label >= 0) out.add({logits.data() + i * vocab, vocab}, label);
+      if (document[i].label < 0) continue;
+      const std::span<const float> row(logits[0].data() + i * vocab, vocab);
+      out.add(row, document[i].label);
+      if (models.size() < 2) continue;
+      out.against.add(engine::compare_rows({logits[1].data() + i * vocab, vocab}, row));
     }
     bar.add(1);
   }
@@ -112,6 +123,12 @@ void print(const PerplexityFlags& flags, const Scored& scored, const Sums& sums)
                                    {"loss", mean},
                                    {"accuracy", right}};
     if (scored.bytes > 0) line["bits_per_byte"] = bits_a_byte;
+    if (!flags.against.empty()) {
+      line["against"] = flags.against;
+      line["mean_kl"] = sums.against.mean_kl();
+      line["max_kl"] = sums.against.max_kl();
+      line["top1_agreement"] = sums.against.top1_agreement();
+    }
     print_out(line.dump() + "\n");
     return;
   }
@@ -119,7 +136,13 @@ void print(const PerplexityFlags& flags, const Scored& scored, const Sums& sums)
       fmt::format("{} tokens predicted in {} pieces: perplexity {:.4f}, {:.4f} nats a token",
                   sums.labels, scored.corpus.size(), std::exp(mean), mean);
   if (scored.bytes > 0) line += fmt::format(", {:.4f} bits a byte", bits_a_byte);
-  print_out(line + fmt::format(", right {:.2f} %\n", 100 * right));
+  line += fmt::format(", right {:.2f} %\n", 100 * right);
+  if (!flags.against.empty()) {
+    line += fmt::format("{} against {}: mean KL {:.6f}, largest {:.6f}, same top token {:.2f} %\n",
+                        flags.mode, flags.against, sums.against.mean_kl(), sums.against.max_kl(),
+                        100 * sums.against.top1_agreement());
+  }
+  print_out(line);
 }
 
 Result<int> run(const PerplexityFlags& flags) {
@@ -133,13 +156,17 @@ Result<int> run(const PerplexityFlags& flags) {
       THIMBLE_TRY(flags.run.empty() ? read_text(flags, *tokenizer)
                                     : read_run(flags, checkpoint.config(), tokenizer));
   const auto map = THIMBLE_TRY(engine::engram_map(checkpoint, tokenizer));
-  model::ModelOptions options;
-  options.mode = mode_of(flags.mode);
-  options.token_map = map;
-  options.packing = engine::packing_here(checkpoint);
-  const auto model = THIMBLE_TRY(model::Model::create(checkpoint, options));
+  std::vector<std::unique_ptr<model::Model>> models;
+  for (const std::string& mode : {flags.mode, flags.against}) {
+    if (mode.empty()) continue;
+    model::ModelOptions options;
+    options.mode = mode_of(mode);
+    options.token_map = map;
+    options.packing = engine::packing_here(checkpoint);
+    models.push_back(THIMBLE_TRY(model::Model::create(checkpoint, options)));
+  }
   base::ThreadPool pool(flags.threads);
-  const Sums sums = THIMBLE_TRY(score(*model, scored.corpus, pool));
+  const Sums sums = THIMBLE_TRY(score(models, scored.corpus, pool));
   if (sums.labels == 0) {
     return base::fail(ErrorCode::kInvalidArgument, "{} has nothing to predict",
                       (flags.run.empty() ? flags.text : flags.run).string());
@@ -169,6 +196,8 @@ Command eval_perplexity_command() {
                 options.add("--run", flags->run, "JSON file of a training run");
                 options.exclusive({"--text", "--run"}, Need::kRequired);
                 options.choice("--mode", flags->mode, {"fast", "exact", "nokvq"}, "numeric mode");
+                options.choice("--against", flags->against, {"fast", "exact", "nokvq"},
+                               "also how far this mode's distributions lie from that one's");
                 options.add("--context", flags->context, "tokens a piece of a text");
                 options.add("--threads", flags->threads, "0: one a CPU");
                 options.flag("--json", flags->json, "print JSON");
