@@ -120,6 +120,7 @@ Result<void> Engine::Impl::load(const EngineOptions& options) {
   plan = THIMBLE_TRY(plan_for(checkpoint, options));
   warn_if_clamped(plan, options.context_tokens);
   model_options.packing = packing_of(plan.packing);
+  model_options.read_ahead = plan.exceeds_memory();
   model = THIMBLE_TRY(model::Model::create(checkpoint, model_options));
   CHECK_EQ(model->packed_bytes(), plan.packing.bytes());
   plan.replay = THIMBLE_TRY(replay_costs_here(*model, plan, options));
@@ -179,7 +180,11 @@ const arch::LayerPlan& Engine::layers() const { return impl_->model->plan(); }
 uint64_t Engine::context_tokens() const { return impl_->plan.context_tokens; }
 const std::string& Engine::model_name() const { return impl_->name; }
 const Result<text::SpecialTokens>& Engine::chat_tokens() const { return impl_->chat_tokens; }
-Engine::Counters Engine::counters() const { return impl_->scheduler->counters(); }
+Engine::Counters Engine::counters() const {
+  Counters out = impl_->scheduler->counters();
+  out.read_ahead = impl_->model->read_ahead_counts();
+  return out;
+}
 
 const text::Tokenizer* Engine::tokenizer() const {
   return impl_->tokenizer ? &*impl_->tokenizer : nullptr;

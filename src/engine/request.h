@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "engine/replay.h"
+#include "model/read_ahead.h"
 #include "text/token_masker.h"
 
 namespace thimble::engine {
@@ -154,6 +155,7 @@ struct EngineCounters {
   uint64_t cached_tokens = 0;    // those tokens
   uint64_t replayed_tokens = 0;  // of those, ran again
   CacheUse cache;
+  model::ReadAheadCounts read_ahead;  // since the start; zeros where memory holds the weights
 };
 
 }  // namespace thimble::engine

@@ -34,4 +34,25 @@ WeightView WeightView::outputs(uint32_t begin, uint32_t count) const {
   return view;
 }
 
+uint64_t WeightView::code_bytes() const {
+  const uint64_t values = uint64_t{rows} * cols;
+  switch (format) {
+    case WeightFormat::kF32:
+      return values * 4;
+    case WeightFormat::kBF16:
+      return values * 2;
+    case WeightFormat::kFp8Block32:
+      return values;
+    case WeightFormat::kFp4Group32:
+      return values / 2;
+  }
+  return 0;
+}
+
+uint64_t WeightView::scale_bytes() const {
+  const uint64_t groups = cols / 32;
+  if (format == WeightFormat::kFp8Block32) return (uint64_t{rows} + 31) / 32 * groups;
+  return format == WeightFormat::kFp4Group32 ? rows * groups : 0;
+}
+
 }  // namespace thimble::kernels

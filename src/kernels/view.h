@@ -52,6 +52,9 @@ struct WeightView {
 
   // Outputs [begin, begin + count).
   WeightView outputs(uint32_t begin, uint32_t count) const;
+  // As stored, whole blocks of scales: of a matrix that begins with block row 0.
+  uint64_t code_bytes() const;
+  uint64_t scale_bytes() const;
 };
 
 }  // namespace thimble::kernels

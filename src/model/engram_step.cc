@@ -44,6 +44,14 @@ EngramStep::EngramStep(const Step& step, const EngramHasher& hasher)
   }
 }
 
+void EngramStep::read_ahead(const Step& step, const ModelWeights& weights) const {
+  if (step.read_ahead == nullptr) return;
+  for (size_t e = 0; e < layer_ids_.size(); ++e) {
+    const kernels::EngramTable& table = weights.layers[layer_ids_[e]].engram.table;
+    for (const int64_t row : rows_[e]) step.read_ahead->ask(table, static_cast<uint64_t>(row));
+  }
+}
+
 Result<void> EngramStep::check_rows(const ModelWeights& weights) const {
   for (size_t e = 0; e < layer_ids_.size(); ++e) {
     const kernels::EngramTable& table = weights.layers[layer_ids_[e]].engram.table;

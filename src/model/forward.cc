@@ -21,6 +21,7 @@ struct Model::Impl {
   PackedWeights packed;
   RopeFrequencies frequencies;
   std::optional<EngramHasher> hasher;
+  std::unique_ptr<ReadAhead> read_ahead;  // null: not wanted
 };
 
 namespace {
@@ -207,7 +208,8 @@ Result<std::unique_ptr<Model>> Model::create(const arch::Checkpoint& checkpoint,
   }
   auto impl = std::make_unique<Impl>(
       Impl{checkpoint.config(), options, std::move(plan), std::move(weights), std::move(packed),
-           make_rope_frequencies(checkpoint.config()), std::nullopt});
+           make_rope_frequencies(checkpoint.config()), std::nullopt,
+           options.read_ahead ? std::make_unique<ReadAhead>() : nullptr});
   if (!checkpoint.config().engram.layer_ids.empty()) {
     impl->hasher = THIMBLE_TRY(EngramHasher::create(checkpoint.config(), options.token_map));
   }
@@ -232,6 +234,10 @@ uint32_t Model::numerics_version() const {
 
 uint64_t Model::packed_bytes() const { return impl_->packed.bytes(); }
 
+ReadAheadCounts Model::read_ahead_counts() const {
+  return impl_->read_ahead ? impl_->read_ahead->counts() : ReadAheadCounts();
+}
+
 SequenceState Model::sequence_at(std::span<const int32_t> ids) const {
   SequenceState state;
   state.position = ids.size();
@@ -246,12 +252,13 @@ Result<void> Model::forward(std::span<const Chunk> chunks, Context context) cons
   THIMBLE_TRY(check_chunks(chunks, impl_->config));
   const kernels::Workspace::Mark mark(context.workspace);
   Step step{
-      impl_->config,      impl_->plan, impl_->options.mode, impl_->options.index_keys, context,
-      impl_->frequencies, chunks};
+      impl_->config,      impl_->plan, impl_->options.mode,    impl_->options.index_keys, context,
+      impl_->frequencies, chunks,      impl_->read_ahead.get()};
   list_rows(step);
   std::optional<EngramStep> engram;
   if (impl_->hasher) {
     engram.emplace(step, *impl_->hasher);
+    engram->read_ahead(step, impl_->weights);
     THIMBLE_TRY(engram->check_rows(impl_->weights));
   }
   step.rope[0] = rope_table(step, impl_->frequencies.window);

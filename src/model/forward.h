@@ -17,6 +17,7 @@
 #include "base/result.h"
 #include "base/stop.h"
 #include "kernels/ops.h"
+#include "model/read_ahead.h"
 #include "model/sequence_state.h"
 #include "model/trace.h"
 
@@ -46,6 +47,9 @@ struct ModelOptions {
   Mode mode = Mode::kFast;
   Packing packing = Packing::kAll;  // read in the fast mode only
   IndexKeys index_keys = IndexKeys::kOwn;
+  // For weights that memory does not hold: experts are asked for once they are chosen, Engram rows
+  // once the ids are known, so that the disk works while others compute. Costs a look at each page.
+  bool read_ahead = false;
   std::span<const int32_t> token_map;  // [vocab_size]; needed when the model has Engram; copied
 };
 
@@ -78,6 +82,8 @@ class Model {
   // them has a number of its own: a mode, an order of arithmetic, a rounding rule.
   uint32_t numerics_version() const;
   uint64_t packed_bytes() const;  // memory of its own that weights take
+  // What was asked for with ModelOptions::read_ahead. Any thread.
+  ReadAheadCounts read_ahead_counts() const;
   SequenceState new_sequence() const { return sequence_at({}); }
   // A sequence that will go on after `ids`, with no window key and no open group at hand.
   SequenceState sequence_at(std::span<const int32_t> ids) const;

@@ -108,6 +108,7 @@ void mixture_of_experts(Step& step, const LayerWeights& weights, const arch::Lay
     const uint64_t count = dispatch.first[e + 1] - dispatch.first[e];
     const uint64_t first = dispatch.first[e];
     if (count == 0) continue;
+    if (step.read_ahead != nullptr) step.read_ahead->ask(weights.experts[e]);
     experts.push_back(
         {&weights.experts[e], gathered.slice(first, count), routed.slice(first, count)});
   }

@@ -38,11 +38,6 @@ void visit_experts(ModelWeights& weights, Visit&& visit) {
   }
 }
 
-uint64_t code_bytes(const WeightView& view) {
-  const uint64_t values = uint64_t{view.rows} * view.cols;
-  return view.format == kernels::WeightFormat::kFp4Group32 ? values / 2 : values;
-}
-
 // Blocks a task: enough to be worth a thread's while.
 constexpr uint64_t kBlocksPerTask = 4;
 
@@ -55,7 +50,7 @@ void pack(WeightView& view, std::byte* out, base::ThreadPool& pool) {
     kernels::pack_weight(view, begin, end, out + begin * block_bytes);
   });
   view.packed = out;
-  base::forget_mapped({view.codes, code_bytes(view)});
+  base::forget_mapped({view.codes, view.code_bytes()});
 }
 
 }  // namespace

@@ -150,7 +150,7 @@ std::string to_text(const StartupPlan& plan) {
   text += fmt::format("process   {} once all of it was used, weights read and pool filled\n",
                       human_bytes(plan.process_bytes));
   text += fmt::format("memory    {}\n", memory_text(plan));
-  if (plan.weights_bytes > plan.memory.bytes) {
+  if (plan.exceeds_memory()) {
     text += "          less than the weights: they will be read from disk again and again\n";
   }
   text += to_text(plan.replay);

@@ -58,6 +58,7 @@ struct StartupPlan {
   uint64_t resident_weights() const {
     return weights_bytes - packing.source_bytes + packing.bytes();
   }
+  bool exceeds_memory() const { return resident_weights() > memory.bytes; }
   bool clamped() const { return context_tokens < context_tokens_model; }
 };
 

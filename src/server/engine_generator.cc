@@ -28,7 +28,8 @@ class EngineGenerator : public Generator {
             .cache = counters.cache,
             .steps = counters.steps,
             .prompt_rows = counters.prompt_tokens,
-            .sampled_tokens = counters.generated_tokens};
+            .sampled_tokens = counters.generated_tokens,
+            .read_ahead = counters.read_ahead};
   }
 
  private:

@@ -61,6 +61,7 @@ class Generator {
     uint64_t steps = 0;  // forward passes
     uint64_t prompt_rows = 0;
     uint64_t sampled_tokens = 0;
+    decltype(engine::EngineCounters::read_ahead) read_ahead = {};
   };
   virtual Load load() const = 0;
 };

@@ -11,28 +11,6 @@
 namespace thimble::app {
 namespace {
 
-using kernels::WeightFormat;
-
-uint64_t code_bytes(WeightFormat format, uint64_t values) {
-  switch (format) {
-    case WeightFormat::kF32:
-      return values * 4;
-    case WeightFormat::kBF16:
-      return values * 2;
-    case WeightFormat::kFp8Block32:
-      return values;
-    case WeightFormat::kFp4Group32:
-      return values / 2;
-  }
-  return 0;
-}
-
-uint64_t scale_bytes(WeightFormat format, uint64_t outputs, uint64_t inputs) {
-  if (format == WeightFormat::kFp8Block32) return base::div_ceil(outputs, 32) * (inputs / 32);
-  if (format == WeightFormat::kFp4Group32) return outputs * (inputs / 32);
-  return 0;
-}
-
 // Any bytes that are numbers in every format, and scales near one.
 void fill(std::byte* at, uint64_t codes, uint64_t scales) {
   base::SplitMix64 random(1);
@@ -42,12 +20,12 @@ void fill(std::byte* at, uint64_t codes, uint64_t scales) {
 
 }  // namespace
 
-Result<Rotation> Rotation::create(WeightFormat format, uint32_t outputs, uint32_t inputs,
+Result<Rotation> Rotation::create(kernels::WeightFormat format, uint32_t outputs, uint32_t inputs,
                                   bool packed) {
   kernels::WeightView view{format, nullptr, nullptr, outputs, inputs};
   view.arithmetic = kernels::Arithmetic::kFast;
-  const uint64_t codes = code_bytes(format, uint64_t{outputs} * inputs);
-  const uint64_t scales = scale_bytes(format, outputs, inputs);
+  const uint64_t codes = view.code_bytes();
+  const uint64_t scales = view.scale_bytes();
   const uint64_t each =
       base::div_ceil(packed ? kernels::packed_bytes(view) : codes + scales, 4096) * 4096;
   const uint64_t count = base::div_ceil(kRotatedBytes, each);

@@ -16,6 +16,9 @@ class EngramStep {
   // Hashes every row of the step for every Engram layer.
   EngramStep(const Step& step, const EngramHasher& hasher);
 
+  // Asks for the table rows of all layers, where memory may not hold them.
+  void read_ahead(const Step& step, const ModelWeights& weights) const;
+
   // Are the table rows that will be read free of NaN codes and scales? Names layer and row.
   Result<void> check_rows(const ModelWeights& weights) const;
 

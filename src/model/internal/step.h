@@ -10,6 +10,7 @@
 #include "arch/layer_plan.h"
 #include "kernels/ops.h"
 #include "model/forward.h"
+#include "model/internal/read_ahead.h"
 #include "model/internal/weights.h"
 #include "model/rope.h"
 
@@ -50,6 +51,7 @@ struct Step {
   Context context;
   const RopeFrequencies& frequencies;
   std::span<const Chunk> chunks;
+  ReadAhead* read_ahead;                     // null: memory holds the weights
   std::vector<ChunkProgress> progress{};     // [chunks]
   std::vector<StepRow> rows{};               // [n]
   RopeTable rope[2]{};                       // window layers, layers that read compressed KV
