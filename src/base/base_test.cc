@@ -6,6 +6,7 @@
 
 #include <array>
 #include <atomic>
+#include <cstring>
 #include <filesystem>
 #include <iterator>
 #include <span>
@@ -14,6 +15,7 @@
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/file.h"
+#include "base/huge_memory.h"
 #include "base/parse_bytes.h"
 #include "base/random.h"
 #include "base/result.h"
@@ -151,6 +153,21 @@ TEST(ThreadPool, RunsEachTaskOnce) {
       for (const auto& hit : hits) ASSERT_EQ(hit.load(), 1);
     }
   }
+}
+
+TEST(HugeMemory, IsZeroedAlignedAndMovable) {
+  for (const uint64_t bytes : {1ULL, 4096ULL, 5000ULL, 2ULL << 20, (5ULL << 20) + 1}) {
+    auto memory = *HugeMemory::create(bytes, "a test");
+    ASSERT_EQ(memory.size(), bytes);
+    for (const std::byte b : memory.bytes()) ASSERT_EQ(b, std::byte{0});
+    std::memset(memory.data(), 1, bytes);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(memory.data()) % (2 << 20), 0u);
+    HugeMemory other = std::move(memory);
+    EXPECT_EQ(memory.data(), nullptr);
+    EXPECT_EQ(other.data()[bytes - 1], std::byte{1});
+  }
+  EXPECT_EQ(HugeMemory::create(0, "nothing")->size(), 0u);
+  EXPECT_EQ(HugeMemory::create(1ULL << 62, "all").error().code, ErrorCode::kResourceExhausted);
 }
 
 TEST(Random, CounterStreamsDiffer) {

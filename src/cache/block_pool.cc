@@ -1,29 +1,17 @@
 #include "cache/block_pool.h"
 
-#include <sys/mman.h>
-
-#include <cerrno>
 #include <cstring>
 #include <limits>
-#include <utility>
 
 #include "arch/cache_layout.h"
 #include "base/bytes.h"
 #include "base/check.h"
 
 namespace thimble::cache {
-namespace {
-
-constexpr uint64_t kHugePage = uint64_t{2} << 20;
-
-uint64_t round_up(uint64_t bytes, uint64_t unit) { return base::div_ceil(bytes, unit) * unit; }
-
-}  // namespace
-
 Result<BlockPool> BlockPool::create(uint64_t block_bytes, uint64_t pool_bytes) {
   BlockPool pool;
   pool.block_bytes_ = block_bytes;
-  pool.stride_bytes_ = round_up(block_bytes, arch::kBlockAlignment);
+  pool.stride_bytes_ = base::div_ceil(block_bytes, arch::kBlockAlignment) * arch::kBlockAlignment;
   const uint64_t blocks = block_bytes == 0 ? 0 : pool_bytes / pool.stride_bytes_;
   if (blocks == 0) return pool;
   if (blocks > std::numeric_limits<uint32_t>::max()) {
@@ -32,37 +20,9 @@ Result<BlockPool> BlockPool::create(uint64_t block_bytes, uint64_t pool_bytes) {
                       base::with_commas(pool_bytes), base::with_commas(blocks),
                       base::with_commas(std::numeric_limits<uint32_t>::max()));
   }
-  pool.mapping_bytes_ = blocks * pool.stride_bytes_ + kHugePage;
-  void* const mapped = ::mmap(nullptr, pool.mapping_bytes_, PROT_READ | PROT_WRITE,
-                              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (mapped == MAP_FAILED) {
-    return base::fail(ErrorCode::kResourceExhausted, "no memory for a cache pool of {} bytes: {}",
-                      base::with_commas(pool.mapping_bytes_), std::strerror(errno));
-  }
-  pool.mapping_ = static_cast<std::byte*>(mapped);
-  const auto address = reinterpret_cast<uintptr_t>(mapped);
-  pool.base_ = pool.mapping_ + (round_up(address, kHugePage) - address);
-  // Advice: a kernel without huge pages refuses, and everything works all the same.
-  if (blocks * pool.stride_bytes_ >= kHugePage) {
-    ::madvise(pool.base_, blocks * pool.stride_bytes_, MADV_HUGEPAGE);
-  }
+  pool.memory_ = THIMBLE_TRY(base::HugeMemory::create(blocks * pool.stride_bytes_, "a cache pool"));
   pool.references_.resize(blocks);
   return pool;
-}
-
-BlockPool::BlockPool(BlockPool&& other) noexcept
-    : block_bytes_(other.block_bytes_),
-      stride_bytes_(other.stride_bytes_),
-      base_(std::exchange(other.base_, nullptr)),
-      mapping_(std::exchange(other.mapping_, nullptr)),
-      mapping_bytes_(std::exchange(other.mapping_bytes_, 0)),
-      references_(std::move(other.references_)),
-      free_(std::move(other.free_)),
-      fresh_(other.fresh_),
-      shared_(other.shared_) {}
-
-BlockPool::~BlockPool() {
-  if (mapping_ != nullptr) ::munmap(mapping_, mapping_bytes_);
 }
 
 std::optional<BlockId> BlockPool::take() {

@@ -1,7 +1,7 @@
 // A fixed number of equal cache blocks: hands them out, counts who refers to them, takes them back.
 //
-// Owns the bytes of all blocks in one mapping, aligned for huge pages and touched by nobody until a
-// block is taken: blocks that were never used cost address space only. A block's bytes start as
+// Owns the bytes of all blocks in one piece, touched by nobody until a block is taken: blocks that
+// were never used cost address space only. A block's bytes start as
 // zeros whenever it is taken, so nothing of an earlier user shows. The number of references says
 // who may write: only the holder of a sole one. Not thread-safe: the engine thread alone calls it.
 #pragma once
@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-#include "base/result.h"
+#include "base/huge_memory.h"
 
 namespace thimble::cache {
 
@@ -24,9 +24,8 @@ class BlockPool {
   // an empty pool. kResourceExhausted names the bytes when the mapping is refused.
   static Result<BlockPool> create(uint64_t block_bytes, uint64_t pool_bytes);
 
-  BlockPool(BlockPool&& other) noexcept;
+  BlockPool(BlockPool&& other) noexcept = default;
   BlockPool& operator=(BlockPool&&) = delete;
-  ~BlockPool();
 
   // A block of zeros with one reference; nothing when all are in use.
   std::optional<BlockId> take();
@@ -35,7 +34,7 @@ class BlockPool {
   // One reference less; the last one frees the block. REQUIRES: `block` is in use.
   void release(BlockId block);
 
-  std::byte* data(BlockId block) const { return base_ + stride_bytes_ * index(block); }
+  std::byte* data(BlockId block) const { return memory_.data() + stride_bytes_ * index(block); }
   uint32_t references(BlockId block) const { return references_[index(block)]; }
 
   uint64_t block_bytes() const { return block_bytes_; }
@@ -59,9 +58,7 @@ class BlockPool {
 
   uint64_t block_bytes_ = 0;
   uint64_t stride_bytes_ = 0;
-  std::byte* base_ = nullptr;
-  std::byte* mapping_ = nullptr;
-  uint64_t mapping_bytes_ = 0;
+  base::HugeMemory memory_;
   std::vector<uint32_t> references_;  // [blocks], 0: free
   std::vector<BlockId> free_;         // used before, so not zeros; the last freed goes first
   uint64_t fresh_ = 0;                // blocks from here on were never taken

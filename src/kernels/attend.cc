@@ -16,7 +16,8 @@ namespace {
 using internal::divide_up;
 
 constexpr uint32_t kRowsPerTask = 32;
-constexpr uint32_t kHeadsPerTask = 4;
+constexpr uint32_t kRowsAhead = 8;
+constexpr uint64_t kTasksPerWorker = 2;
 
 uint32_t selected_count(const AttendJob& job) {
   const auto end = std::find(job.selected.begin(), job.selected.end(), -1);
@@ -55,17 +56,37 @@ class Attention {
 
   void decode(const RowList& list, uint32_t begin, uint32_t end) const {
     const AttendJob& job = *list.job;
+    for (uint32_t i = begin; i < std::min(end, begin + kRowsAhead); ++i) fetch(list, i);
     for (uint32_t i = begin; i < end; ++i) {
+      if (i + kRowsAhead < end) fetch(list, i + kRowsAhead);
       float* out = list.rows + i * stride_;
       if (stride_ != shape_.dims) std::fill(out + shape_.dims, out + stride_, 0.0f);
-      if (i < list.window) {
-        table_.decode_row(job.window.format, job.window.row(job.window_begin + i), shape_.dims,
-                          out);
-      } else {
-        const uint64_t entry = static_cast<uint64_t>(job.selected[i - list.window]);
-        table_.decode_row(job.main.format, job.main.row(entry), shape_.dims, out);
-      }
+      const RowFormat format = i < list.window ? job.window.format : job.main.format;
+      table_.decode_row(format, row_of(list, i), shape_.dims, out);
     }
+  }
+
+  static const std::byte* row_of(const RowList& list, uint32_t i) {
+    const AttendJob& job = *list.job;
+    if (i < list.window) return job.window.row(job.window_begin + i);
+    return job.main.row(static_cast<uint64_t>(job.selected[i - list.window]));
+  }
+
+  // Selected entries lie anywhere in memory: a row that is not asked for ahead costs its latency.
+  static void fetch(const RowList& list, uint32_t i) {
+    constexpr uint64_t kLine = 64;
+    const AttendJob& job = *list.job;
+    const std::byte* const row = row_of(list, i);
+    const uint64_t bytes = i < list.window ? job.window.row_bytes : job.main.row_bytes;
+    for (uint64_t at = 0; at < bytes; at += kLine) __builtin_prefetch(row + at);
+    __builtin_prefetch(row + bytes - 1);
+  }
+
+  // Whole register tiles, and some tasks for every worker.
+  uint32_t heads_per_task(uint64_t jobs, uint64_t workers) const {
+    const uint64_t tasks = divide_up(kTasksPerWorker * workers, jobs);
+    const auto share = static_cast<uint32_t>(shape_.heads / tasks);
+    return std::max(table_.attend_heads, share / table_.attend_heads * table_.attend_heads);
   }
 
   void heads(const RowList& list, uint32_t begin, uint32_t end, float* scores) const {
@@ -120,12 +141,13 @@ void attend_heads(std::span<const AttendJob> jobs, const AttendShape& shape,
     const uint32_t begin = static_cast<uint32_t>(place.task) * kRowsPerTask;
     attention.decode(list, begin, std::min(list.count, begin + kRowsPerTask));
   });
-  const uint64_t groups = divide_up(shape.heads, kHeadsPerTask);
-  const uint64_t floats = kHeadsPerTask * Attention::score_stride(rows_max) + 16;
+  const uint32_t per_task = attention.heads_per_task(jobs.size(), context.pool.size());
+  const uint64_t groups = divide_up(shape.heads, per_task);
+  const uint64_t floats = per_task * Attention::score_stride(rows_max) + 16;
   const std::span<float> scores = context.workspace.take<float>(context.pool.size() * floats);
   context.pool.parallel_for(jobs.size() * groups, [&](uint64_t index, uint32_t worker) {
-    const uint32_t begin = static_cast<uint32_t>(index % groups) * kHeadsPerTask;
-    const uint32_t end = std::min(shape.heads, begin + kHeadsPerTask);
+    const uint32_t begin = static_cast<uint32_t>(index % groups) * per_task;
+    const uint32_t end = std::min(shape.heads, begin + per_task);
     attention.heads(lists[index / groups], begin, end, &scores[worker * floats]);
   });
 }

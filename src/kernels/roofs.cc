@@ -1,7 +1,5 @@
 #include "kernels/roofs.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -11,6 +9,7 @@
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/huge_memory.h"
 #include "kernels/table.h"
 
 #if defined(__x86_64__)
@@ -151,35 +150,6 @@ double giga_ops(const Loop& burn, base::ThreadPool& pool) {
   return 1e-3 * burn.ops * pool.size() / us;
 }
 
-// Memory in huge pages where the system has them, given back at the end.
-class Buffer {
- public:
-  static Result<Buffer> create(uint64_t bytes) {
-    void* const at =
-        ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (at == MAP_FAILED) {
-      return base::fail(ErrorCode::kResourceExhausted, "no memory for a buffer of {} bytes",
-                        base::with_commas(bytes));
-    }
-    ::madvise(at, bytes, MADV_HUGEPAGE);
-    return Buffer(static_cast<uint64_t*>(at), bytes);
-  }
-  Buffer(Buffer&& other) noexcept : words_(other.words_), bytes_(other.bytes_) {
-    other.words_ = nullptr;
-  }
-  Buffer& operator=(Buffer&&) = delete;
-  ~Buffer() {
-    if (words_ != nullptr) ::munmap(words_, bytes_);
-  }
-  uint64_t* words() const { return words_; }
-  uint64_t count() const { return bytes_ / sizeof(uint64_t); }
-
- private:
-  Buffer(uint64_t* words, uint64_t bytes) : words_(words), bytes_(bytes) {}
-  uint64_t* words_;
-  uint64_t bytes_;
-};
-
 // Sums of eight chains, so that the adding never waits for itself.
 uint64_t sum_words_plain(const uint64_t* words, uint64_t count) {
   std::array<uint64_t, 8> sums{};
@@ -251,17 +221,16 @@ double mean_gops(base::ThreadPool& pool, Burn burn) {
 }
 
 Result<Roofs> measure_roofs(base::ThreadPool& pool, uint64_t buffer_bytes) {
-  const auto buffer = THIMBLE_TRY(Buffer::create(buffer_bytes));
+  const auto buffer = THIMBLE_TRY(base::HugeMemory::create(buffer_bytes, "a buffer"));
   pool.parallel_for(kReadTasks, [&](uint64_t task, uint32_t) {
-    const uint64_t share = buffer.count() / kReadTasks;
-    std::fill_n(buffer.words() + task * share, share, task);
+    const uint64_t share = buffer.size() / kReadTasks;
+    std::fill_n(buffer.data() + task * share, share, static_cast<std::byte>(task));
   });
   Roofs roofs;
   roofs.isa = name(kernels());
   roofs.threads = pool.size();
   const Loops loops = loops_of(roofs.isa);
-  roofs.read_gbps =
-      read_gbps(pool, {reinterpret_cast<const std::byte*>(buffer.words()), buffer_bytes});
+  roofs.read_gbps = read_gbps(pool, buffer.bytes());
   roofs.fma_gflops = giga_ops(loops.fma, pool);
   roofs.int8_gops = giga_ops(loops.int8, pool);
   roofs.int8_sat_gops = giga_ops(loops.int8_sat, pool);

@@ -1,11 +1,6 @@
 #include "model/internal/packed_weights.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <utility>
 #include <vector>
 
 #include "base/bytes.h"
@@ -14,8 +9,6 @@
 
 namespace thimble::model {
 namespace {
-
-constexpr uint64_t kHugePage = uint64_t{2} << 20;
 
 // Every matrix that a product may read, experts apart.
 template <class Visit>
@@ -55,19 +48,6 @@ void pack(WeightView& view, std::byte* out, base::ThreadPool& pool) {
 
 }  // namespace
 
-PackedWeights::PackedWeights(PackedWeights&& other) noexcept { *this = std::move(other); }
-
-PackedWeights& PackedWeights::operator=(PackedWeights&& other) noexcept {
-  std::swap(memory_, other.memory_);
-  std::swap(bytes_, other.bytes_);
-  std::swap(mapped_bytes_, other.mapped_bytes_);
-  return *this;
-}
-
-PackedWeights::~PackedWeights() {
-  if (memory_ != nullptr) ::munmap(memory_, mapped_bytes_);
-}
-
 Result<PackedWeights> PackedWeights::create(ModelWeights& weights, Packing packing,
                                             base::ThreadPool& pool) {
   std::vector<WeightView*> packed;
@@ -83,16 +63,8 @@ Result<PackedWeights> PackedWeights::create(ModelWeights& weights, Packing packi
   visit_dense(weights, list(packing != Packing::kNone));
   visit_experts(weights, list(packing == Packing::kAll));
   if (out.bytes_ == 0) return out;
-  out.mapped_bytes_ = base::div_ceil(out.bytes_, kHugePage) * kHugePage;
-  void* const at = ::mmap(nullptr, out.mapped_bytes_, PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (at == MAP_FAILED) {
-    return base::fail(ErrorCode::kResourceExhausted, "no memory for {} bytes of packed weights: {}",
-                      base::with_commas(out.bytes_), std::strerror(errno));
-  }
-  ::madvise(at, out.mapped_bytes_, MADV_HUGEPAGE);
-  out.memory_ = static_cast<std::byte*>(at);
-  std::byte* to = out.memory_;
+  out.memory_ = THIMBLE_TRY(base::HugeMemory::create(out.bytes_, "packed weights"));
+  std::byte* to = out.memory_.data();
   for (WeightView* view : packed) {
     pack(*view, to, pool);
     to += kernels::packed_bytes(*view);

@@ -144,13 +144,14 @@ Result<void> run_case(const Case& c, const KernelsFlags& flags, Rival* rival,
 }
 
 // One query of the released model's 32 heads against keys of so many entries.
-void run_index(uint64_t entries, const KernelsFlags& flags, kernels::Context context) {
+Result<void> run_index(uint64_t entries, const KernelsFlags& flags, kernels::Context context) {
   constexpr uint32_t kHeads = 32;
   constexpr uint32_t kDims = 128;
   constexpr uint32_t kTileBytes = 16 * 68;
   const uint64_t tiles = entries / 16;
   const uint64_t copies = std::max<uint64_t>(1, (288ULL << 20) / (tiles * kTileBytes));
-  std::vector<std::byte> memory(copies * tiles * kTileBytes);
+  const auto keys = THIMBLE_TRY(base::HugeMemory::create(copies * tiles * kTileBytes, "keys"));
+  const std::span<std::byte> memory = keys.bytes();
   base::SplitMix64 random(3);
   for (size_t i = 0; i < memory.size(); ++i) {
     const bool scale = i % kTileBytes >= 1024;
@@ -182,21 +183,29 @@ void run_index(uint64_t entries, const KernelsFlags& flags, kernels::Context con
   });
   CHECK(selected.back() >= 0);
   print(line, flags);
+  return {};
 }
 
 // Queries of the released model: 64 heads over a full window and 512 selected of 2^20 entries.
-void run_attend(uint64_t n, const KernelsFlags& flags, kernels::Context context) {
+Result<void> run_attend(uint64_t n, const KernelsFlags& flags, kernels::Context context) {
   constexpr uint32_t kHeads = 64;
   constexpr uint32_t kDims = 512;
   constexpr uint32_t kWindow = 128;
   constexpr uint32_t kSelected = 512;
   constexpr uint64_t kEntries = 1 << 20;
   std::vector<std::byte> ring(kWindow * 528);
-  std::vector<std::byte> page(kEntries * 288);
+  const auto page = THIMBLE_TRY(base::HugeMemory::create(kEntries * 288, "entries"));
   base::SplitMix64 random(4);
-  for (std::byte& code : ring) code = static_cast<std::byte>(random.below(0x78));
-  for (std::byte& code : page) code = static_cast<std::byte>(random.below(0x78));
-  const std::vector<float> q = random_activations(n * kHeads * kDims);
+  // Scales near one: with any byte for an exponent most rows would be subnormal, which costs some
+  // CPUs a hundred cycles a product.
+  for (size_t i = 0; i < ring.size(); ++i) {
+    const bool scale = i % 528 >= kDims;
+    ring[i] = static_cast<std::byte>(scale ? 120 + random.below(8) : random.below(0x78));
+  }
+  for (std::byte& code : page.bytes()) code = static_cast<std::byte>(random.below(0x78));
+  kernels::Workspace memory;  // aligned, as a step's rows are
+  const std::span<float> q = memory.take<float>(n * kHeads * kDims);
+  std::ranges::copy(random_activations(q.size()), q.begin());
   const std::vector<float> sink(kHeads, 0.0F);
   std::vector<float> out(q.size());
   std::vector<int32_t> selected(kSelected);
@@ -211,7 +220,7 @@ void run_attend(uint64_t n, const KernelsFlags& flags, kernels::Context context)
             .bytes = static_cast<double>(n) * (kWindow * 528 + kSelected * 288),
             .flops = 4.0 * static_cast<double>(n) * kHeads * kDims * (kWindow + kSelected),
             .m = {}};
-  line.m = measure(context.pool, kernels::Burn::kFma, page, [&](size_t turn) {
+  line.m = measure(context.pool, kernels::Burn::kFma, page.bytes(), [&](size_t turn) {
     for (uint32_t i = 0; i < kSelected; ++i) {
       selected[i] = static_cast<int32_t>((uint64_t{i} * 2048 + turn * 37 % 2048) % kEntries);
     }
@@ -227,6 +236,7 @@ void run_attend(uint64_t n, const KernelsFlags& flags, kernels::Context context)
   });
   CHECK(std::isfinite(out[0]));
   print(line, flags);
+  return {};
 }
 
 // Null where none is installed and none was asked for.
@@ -259,10 +269,11 @@ Result<void> run_table(const kernels::Table& table, const KernelsFlags& flags,
     THIMBLE_TRY(run_case(c, flags, rival.get(), context));
   }
   if (flags.op.empty() || flags.op == "attend") {
-    for (const uint64_t n : {1, 16}) run_attend(n, flags, context);
+    for (const uint64_t n : {1, 16}) THIMBLE_TRY(run_attend(n, flags, context));
   }
   if (flags.op.empty() || flags.op == "index_score") {
-    for (const uint64_t entries : {1 << 16, 1 << 20}) run_index(entries, flags, context);
+    for (const uint64_t entries : {1 << 16, 1 << 20})
+      THIMBLE_TRY(run_index(entries, flags, context));
   }
   return {};
 }

@@ -1,7 +1,5 @@
 #include "apps/thimble/bench/rotation.h"
 
-#include <sys/mman.h>
-
 #include <cmath>
 
 #include "base/bytes.h"
@@ -30,20 +28,12 @@ Result<Rotation> Rotation::create(kernels::WeightFormat format, uint32_t outputs
       base::div_ceil(packed ? kernels::packed_bytes(view) : codes + scales, 4096) * 4096;
   const uint64_t count = base::div_ceil(kRotatedBytes, each);
   Rotation out;
-  out.memory_bytes_ = count * each;
-  void* const at = ::mmap(nullptr, out.memory_bytes_, PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (at == MAP_FAILED) {
-    return base::fail(ErrorCode::kResourceExhausted, "no memory for {} bytes of weights",
-                      base::with_commas(out.memory_bytes_));
-  }
-  ::madvise(at, out.memory_bytes_, MADV_HUGEPAGE);
-  out.memory_ = static_cast<std::byte*>(at);
+  out.memory_ = THIMBLE_TRY(base::HugeMemory::create(count * each, "weights"));
   out.bytes_each_ = static_cast<double>(codes + scales);
   std::vector<std::byte> plain(codes + scales);
   fill(plain.data(), codes, scales);
   for (uint64_t i = 0; i < count; ++i) {
-    std::byte* const mine = out.memory_ + i * each;
+    std::byte* const mine = out.memory_.data() + i * each;
     kernels::WeightView one = view;
     if (packed) {
       one.codes = plain.data();
@@ -59,18 +49,6 @@ Result<Rotation> Rotation::create(kernels::WeightFormat format, uint32_t outputs
     out.views_.push_back(one);
   }
   return out;
-}
-
-Rotation::Rotation(Rotation&& other) noexcept
-    : memory_(other.memory_),
-      memory_bytes_(other.memory_bytes_),
-      bytes_each_(other.bytes_each_),
-      views_(std::move(other.views_)) {
-  other.memory_ = nullptr;
-}
-
-Rotation::~Rotation() {
-  if (memory_ != nullptr) ::munmap(memory_, memory_bytes_);
 }
 
 std::vector<float> random_activations(uint64_t count) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/huge_memory.h"
 #include "base/result.h"
 #include "kernels/view.h"
 
@@ -18,19 +19,15 @@ class Rotation {
   // kRotatedBytes of them, in huge pages where there are some. `packed`: laid out for speed.
   static Result<Rotation> create(kernels::WeightFormat format, uint32_t outputs, uint32_t inputs,
                                  bool packed);
-  Rotation(Rotation&&) noexcept;
-  Rotation& operator=(Rotation&&) = delete;
-  ~Rotation();
 
   kernels::WeightView view(size_t turn) const { return views_[turn % views_.size()]; }
   double bytes_each() const { return bytes_each_; }
-  Bytes memory() const { return {memory_, memory_bytes_}; }
+  Bytes memory() const { return memory_.bytes(); }
 
  private:
   Rotation() = default;
 
-  std::byte* memory_ = nullptr;
-  uint64_t memory_bytes_ = 0;
+  base::HugeMemory memory_;
   double bytes_each_ = 0;  // codes and scales as the checkpoint has them
   std::vector<kernels::WeightView> views_;
 };

@@ -17,16 +17,41 @@ namespace thimble::kernels::generic {
 
 inline constexpr uint32_t kAttendRows = 64;  // rows in a block
 
+// kHeads heads against a block of rows. The heads stay in the first-level cache while the rows
+// stream by, so the tile is as tall as registers allow: it is what a row is worth.
+template <class V, uint32_t kHeads>
+inline void attend_score_rows(Rows<const float> q, Rows<const float> rows, uint32_t dims,
+                              Rows<float> scores) {
+  const Slice whole{nullptr, 0, true, true};
+  uint32_t i = 0;
+  for (; i + V::kScoreRows <= rows.rows; i += V::kScoreRows) {
+    dot_tile<V, kHeads, V::kScoreRows>(q, rows.slice(i, V::kScoreRows), dims, whole,
+                                       scores.columns(i, V::kScoreRows));
+  }
+  for (; i < rows.rows; ++i) {
+    dot_tile<V, kHeads, 1>(q, rows.slice(i, 1), dims, whole, scores.columns(i, 1));
+  }
+}
+
 // Stage 1: scores[h][i] = q[h] . rows[i].
 template <class V>
 inline void attend_scores(const AttendHeads& task) {
+  constexpr uint32_t kHeads = V::kScoreHeads;
   const Rows<const float> q(task.q, task.heads, task.dims);
   const Rows<const float> rows(task.rows, task.count, task.dims, task.row_stride);
   const Rows<float> scores(task.scores, task.heads, task.count, task.score_stride);
-  const Slice whole{nullptr, 0, true, true};
   for (uint32_t begin = 0; begin < task.count; begin += kAttendRows) {
     const uint32_t n = task.count - begin < kAttendRows ? task.count - begin : kAttendRows;
-    dot_block<V>(q, rows.slice(begin, n), task.dims, whole, scores.columns(begin, n));
+    const Rows<const float> block = rows.slice(begin, n);
+    const Rows<float> out = scores.columns(begin, n);
+    uint32_t head = 0;
+    for (; head + kHeads <= task.heads; head += kHeads) {
+      attend_score_rows<V, kHeads>(q.slice(head, kHeads), block, task.dims,
+                                   out.slice(head, kHeads));
+    }
+    for (; head < task.heads; ++head) {
+      attend_score_rows<V, 1>(q.slice(head, 1), block, task.dims, out.slice(head, 1));
+    }
   }
 }
 

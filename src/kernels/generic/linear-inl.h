@@ -201,6 +201,25 @@ struct Slice {
   }
 };
 
+// y[r][o] = the lanes of acc[r][o] added up, four at a time where either side has fours.
+template <class V, uint32_t kRows, uint32_t kOutputs>
+[[gnu::always_inline]] inline void store_tile(const V (&acc)[kRows][kOutputs], Rows<float> y) {
+  if constexpr (kOutputs != 4 && kRows % 4 == 0) {
+#pragma GCC unroll 8
+    for (uint32_t r = 0; r < kRows; r += 4) {
+#pragma GCC unroll 8
+      for (uint32_t o = 0; o < kOutputs; ++o) {
+        float sums[4];
+        store_sums4(acc[r][o], acc[r + 1][o], acc[r + 2][o], acc[r + 3][o], sums);
+        for (uint32_t i = 0; i < 4; ++i) y.row(r + i)[o] = sums[i];
+      }
+    }
+  } else {
+#pragma GCC unroll 8
+    for (uint32_t r = 0; r < kRows; ++r) store_sums(acc[r], y.row(r));
+  }
+}
+
 // y[r][o] = x[r] . w[o] over k columns; w rows are zero up to a multiple of 16.
 template <class V, uint32_t kRows, uint32_t kOutputs>
 [[gnu::always_inline]] inline void dot_tile(Rows<const float> x, Rows<const float> w, uint32_t k,
@@ -218,7 +237,7 @@ template <class V, uint32_t kRows, uint32_t kOutputs>
     for (uint32_t o = 0; o < kOutputs; ++o) b[o] = V::load(w.row(o) + i);
 #pragma GCC unroll 8
     for (uint32_t r = 0; r < kRows; ++r) {
-      const V a = V::load(x.row(r) + i);
+      const V a = held(V::load(x.row(r) + i));
 #pragma GCC unroll 8
       for (uint32_t o = 0; o < kOutputs; ++o) acc[r][o] = fma(a, b[o], acc[r][o]);
     }
@@ -231,20 +250,20 @@ template <class V, uint32_t kRows, uint32_t kOutputs>
       }
     }
   }
+  if (!slice.first) {
 #pragma GCC unroll 8
-  for (uint32_t r = 0; r < kRows; ++r) {
-    if (!slice.first) {
+    for (uint32_t r = 0; r < kRows; ++r) {
 #pragma GCC unroll 8
       for (uint32_t o = 0; o < kOutputs; ++o) {
         acc[r][o] = V::load(slice.at(r, o)) + acc[r][o];
       }
     }
-    if (slice.last) {
-      store_sums(acc[r], y.row(r));
-    } else {
+  }
+  if (slice.last) return store_tile(acc, y);
 #pragma GCC unroll 8
-      for (uint32_t o = 0; o < kOutputs; ++o) acc[r][o].store(slice.at(r, o));
-    }
+  for (uint32_t r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
+    for (uint32_t o = 0; o < kOutputs; ++o) acc[r][o].store(slice.at(r, o));
   }
 }
 

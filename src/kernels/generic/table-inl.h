@@ -35,6 +35,7 @@ inline constexpr Table kTableOf = {
     .engram_gate = engram_gate<V>,
     .engram_add = engram_add<V>,
     .attend = attend<V>,
+    .attend_heads = V::kScoreHeads,
     .score_tile = score_tile<V>,
     .expand_tile = I::expand_tile,
     .score_tile_int8 = score_tile_int8<V, I>,

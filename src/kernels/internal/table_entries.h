@@ -141,6 +141,7 @@ struct Table {
   void (*engram_add)(const float* value, float gate, uint64_t hidden, float* copy);
 
   void (*attend)(const AttendHeads& task);
+  uint32_t attend_heads;  // heads of a task come best in multiples of so many
   // out: [16]
   void (*score_tile)(const ScoreTile& task, float* out);
   // The codes of an MXFP4 tile, doubled and 12 larger: [dims / 4, 16 entries, 4 dimensions].

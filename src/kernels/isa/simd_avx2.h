@@ -23,6 +23,8 @@ namespace thimble::kernels::avx2 {
 struct Vec {
   static constexpr uint32_t kTileRows = 3;
   static constexpr uint32_t kTileOutputs = 2;
+  static constexpr uint32_t kScoreHeads = 3;
+  static constexpr uint32_t kScoreRows = 2;
   static constexpr uint32_t kIndexHeads = 4;
   static constexpr uint32_t kPackedRows = 6;
 
@@ -120,6 +122,10 @@ struct Vec {
   }
 };
 
+[[gnu::always_inline]] inline Vec held(Vec a) {
+  __asm__("" : "+x"(a.lo), "+x"(a.hi));
+  return a;
+}
 [[gnu::always_inline]] inline Vec operator+(Vec a, Vec b) {
   return {_mm256_add_ps(a.lo, b.lo), _mm256_add_ps(a.hi, b.hi)};
 }

@@ -34,6 +34,8 @@ namespace thimble::kernels::avx512 {
 struct Vec {
   static constexpr uint32_t kTileRows = 4;
   static constexpr uint32_t kTileOutputs = 4;
+  static constexpr uint32_t kScoreHeads = 8;
+  static constexpr uint32_t kScoreRows = 3;
   static constexpr uint32_t kIndexHeads = 8;
   static constexpr uint32_t kPackedRows = 12;
 
@@ -109,6 +111,11 @@ struct Vec {
   }
 };
 
+// In a register from here on: compilers would rather load it anew for each of its uses.
+[[gnu::always_inline]] inline Vec held(Vec a) {
+  __asm__("" : "+v"(a.v));
+  return a;
+}
 [[gnu::always_inline]] inline Vec operator+(Vec a, Vec b) { return {_mm512_add_ps(a.v, b.v)}; }
 [[gnu::always_inline]] inline Vec operator-(Vec a, Vec b) { return {_mm512_sub_ps(a.v, b.v)}; }
 [[gnu::always_inline]] inline Vec operator*(Vec a, Vec b) { return {_mm512_mul_ps(a.v, b.v)}; }

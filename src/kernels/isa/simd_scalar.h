@@ -20,9 +20,11 @@
 namespace thimble::kernels::scalar {
 
 struct Vec {
-  // Register tiles: rows of x by outputs, and index heads at a time.
+  // Register tiles: rows of x by outputs, heads by rows of attention, index heads at a time.
   static constexpr uint32_t kTileRows = 2;
   static constexpr uint32_t kTileOutputs = 2;
+  static constexpr uint32_t kScoreHeads = 2;
+  static constexpr uint32_t kScoreRows = 2;
   static constexpr uint32_t kIndexHeads = 4;
   static constexpr uint32_t kPackedRows = 2;
 
@@ -96,6 +98,7 @@ inline Vec map(Vec a, Vec b, F f) {
   return r;
 }
 
+inline Vec held(const Vec& a) { return a; }
 inline Vec operator+(Vec a, Vec b) {
   return map(a, b, [](float x, float y) { return x + y; });
 }

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "base/result.h"
+#include "base/huge_memory.h"
 #include "base/thread_pool.h"
 #include "model/forward.h"
 #include "model/internal/weights.h"
@@ -15,11 +15,6 @@ namespace thimble::model {
 
 class PackedWeights {
  public:
-  PackedWeights() = default;
-  PackedWeights(PackedWeights&& other) noexcept;
-  PackedWeights& operator=(PackedWeights&& other) noexcept;
-  ~PackedWeights();
-
   // Makes the matrices of `weights` fast and packs those that `packing` names; the pages of what
   // was packed are given back to the file. kResourceExhausted names the bytes when memory is out.
   static Result<PackedWeights> create(ModelWeights& weights, Packing packing,
@@ -28,9 +23,8 @@ class PackedWeights {
   uint64_t bytes() const { return bytes_; }
 
  private:
-  std::byte* memory_ = nullptr;
+  base::HugeMemory memory_;
   uint64_t bytes_ = 0;
-  uint64_t mapped_bytes_ = 0;
 };
 
 }  // namespace thimble::model
