@@ -67,6 +67,9 @@ Result<int> run_train(const TokenizerFlags& flags) {
   auto trainer = THIMBLE_TRY(text::BpeTrainer::create());
   const auto files = THIMBLE_TRY(files_of(flags.texts));
   for (const Path& file : files) THIMBLE_TRY(add_file(file, trainer));
+  if (trainer.words() == 0) {
+    return base::fail(ErrorCode::kInvalidArgument, "{} holds no text", flags.texts.string());
+  }
   const std::string json = trainer.finish(static_cast<int32_t>(flags.size), flags.least);
   const auto tokenizer = THIMBLE_TRY(text::Tokenizer::parse(json));
   THIMBLE_TRY(base::write_file_atomic(flags.out, json));

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -8,6 +9,7 @@
 #include "apps/thimble/commands.h"
 #include "apps/thimble/interrupts.h"
 #include "base/terminal.h"
+#include "engine/engine.h"
 #include "train/report.h"
 #include "train/trainer.h"
 
@@ -20,6 +22,7 @@ struct TrainFlags {
   Path export_to;
   uint64_t steps = 0;
   uint32_t threads = 0;
+  bool dense = false;
   bool score = false;
   bool json = false;
 };
@@ -27,11 +30,17 @@ struct TrainFlags {
 // One line a logged step where standard error is no terminal; a bar where it is.
 class Display {
  public:
-  explicit Display(const train::TrainOptions& options, uint64_t steps)
-      : every_(options.log_every), bar_("training", steps, base::Progress::Unit::kCount) {}
+  // `steps`: of this call at most; 0: to the end of the run.
+  Display(const train::TrainOptions& options, uint64_t steps)
+      : every_(options.log_every), steps_(steps) {}
 
   void step(const train::StepReport& r) {
-    bar_.add(1);
+    if (!bar_) {
+      const uint64_t left = r.steps - (r.step - 1);
+      bar_.emplace("training", steps_ > 0 ? std::min(steps_, left) : left,
+                   base::Progress::Unit::kCount);
+    }
+    bar_->add(1);
     if (r.step % every_ != 0 && r.step != 1 && r.step != r.steps) return;
     std::string line =
         fmt::format("step {}/{}  loss {:.4f}  {:.0f} tokens/s  balance {:.3f}", r.step, r.steps,
@@ -45,7 +54,8 @@ class Display {
 
  private:
   uint64_t every_;
-  base::Progress bar_;
+  uint64_t steps_;
+  std::optional<base::Progress> bar_;
 };
 
 // A bar while the data is read, until there is something to note.
@@ -100,10 +110,11 @@ Result<int> run_train(const TrainFlags& flags) {
                       "this build has no training: `scripts/deps.sh train` installs libtorch, then "
                       "build again");
   }
-  const auto options = THIMBLE_TRY(train::load_train_options(flags.config));
+  auto options = THIMBLE_TRY(train::load_train_options(flags.config));
+  if (flags.dense) options = train::dense_twin(std::move(options));
   if (flags.score) return run_score(flags, options);
   const Interrupts interrupts;
-  Display display(options, flags.steps > 0 ? flags.steps : options.steps);
+  Display display(options, flags.steps);
   train::TrainRun run;
   run.folder = flags.out;
   run.export_to = flags.export_to;
@@ -114,15 +125,29 @@ Result<int> run_train(const TrainFlags& flags) {
   Reading reading(train::file_bytes(options.data) + train::file_bytes(options.held_out));
   tell(run, reading);
   const auto summary = THIMBLE_TRY(train::train_model(options, run));
+  if (summary.steps == 0) {
+    print_out(summary.interrupted ? "interrupted before a step was done\n" : "no step was left\n");
+    return kExitDone;
+  }
   print_out(fmt::format(
       "{} steps, {} tokens in {:.1f} s: {:.0f} tokens/s, {:.1f} GFLOP/s of products; loss {:.4f}\n",
       summary.steps, summary.tokens, summary.seconds,
       static_cast<double>(summary.tokens) / summary.seconds, summary.gigaflops, summary.loss));
   print_out(fmt::format("curves: {}\n", train::curves_picture(flags.out).string()));
-  if (!flags.export_to.empty()) {
+  if (summary.interrupted)
+    print_out("interrupted: the same command goes on; nothing is exported\n");
+  if (!flags.export_to.empty() && !summary.interrupted) {
     print_out(fmt::format("model: {}\n", flags.export_to.string()));
   }
   return kExitDone;
+}
+
+Result<void> check(const TrainFlags& flags) {
+  if (flags.score && (flags.steps > 0 || !flags.export_to.empty())) {
+    return base::fail(ErrorCode::kInvalidArgument,
+                      "--score takes no step and writes no model; leave --steps and --export out");
+  }
+  return check_range("--threads", flags.threads, 0, engine::kThreadsMax);
 }
 
 }  // namespace
@@ -151,11 +176,15 @@ Command train_command() {
             options.add("--export", flags->export_to, "directory for the model, at the end");
             options.add("--steps", flags->steps, "stop after so many steps; 0: to the end");
             options.add("--threads", flags->threads, "0: one a CPU; the result is the same");
+            options.flag("--dense", flags->dense,
+                         "the run's dense twin: every entry of a row is attended, nothing else "
+                         "differs");
             options.flag("--score", flags->score,
                          "no step: score the held-out data as served, without rounding of caches "
                          "or weights, with every entry selected, and with a bounded replay");
             options.flag("--json", flags->json, "with --score: JSON lines");
           },
+      .check = [flags] { return check(*flags); },
       .run = [flags] { return run_train(*flags); }};
 }
 

@@ -4,9 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <csignal>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <thread>
 #include <tuple>
 
 #include "apps/thimble/testing.h"
@@ -98,14 +101,42 @@ TEST_F(TrainCommand, NamesWhatIsWrong) {
   EXPECT_THAT(said("/steps", -1), HasSubstr("steps is -1"));
   EXPECT_THAT(said("/shards", 1000), HasSubstr("shards is 1000"));
   EXPECT_THAT(said("/replay_share", "x"), HasSubstr("replay_share is \"x\""));
+  EXPECT_THAT(said("/quantise_from", 7), HasSubstr("quantise_from is 7"));
+  EXPECT_THAT(said("/index", {{"explore", -1}}), HasSubstr("index.explore is -1"));
+  EXPECT_THAT(said("/balance_weight", -1), HasSubstr("balance_weight is -1"));
+  EXPECT_THAT(said("/data/0", {{"kind", "jsonl"}}), HasSubstr("data[0]: path is missing"));
+  EXPECT_THAT(said("/tokenizer", (nano_model() / "tokenizer.json").string()),
+              HasSubstr("ids; vocab_size is 64"));
   EXPECT_THAT(said("/optimizer/clip", -1), HasSubstr("optimizer.clip is -1"));
   EXPECT_THAT(said("/optimizer/warmup", 0.9), HasSubstr("are shares of the run in this order"));
   json run = run_of(tiny_config());
+  write_run(run);
+  Child nothing({"train", at("run").string(), "--out", at("none").string(), "--score"});
+  EXPECT_EQ(nothing.wait(), 1);
+  EXPECT_THAT(nothing.err(), HasSubstr("nothing was trained there"));
+  EXPECT_FALSE(std::filesystem::exists(at("none")));
   run.erase("held_out");
   write_run(run);
   Child scoring({"train", at("run").string(), "--out", at("out").string(), "--score"});
   EXPECT_EQ(scoring.wait(), 1);
   EXPECT_THAT(scoring.err(), HasSubstr("held_out is missing"));
+}
+
+// Ctrl-C keeps the state and leaves what --export names alone.
+TEST_F(TrainCommand, ExportsNothingWhenItIsInterrupted) {
+  json run = run_of(tiny_config());
+  run["steps"] = 1'000'000;
+  run["save_every"] = 1;
+  write_run(run);
+  Child training(
+      {"train", at("run").string(), "--out", at("out").string(), "--export", at("model").string()});
+  for (int i = 0; i < 1000 && !std::filesystem::exists(at("out") / "state.safetensors"); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  training.signal(SIGINT);
+  EXPECT_EQ(training.wait(), 0) << training.err();
+  EXPECT_THAT(training.out(), HasSubstr("nothing is exported"));
+  EXPECT_FALSE(std::filesystem::exists(at("model")));
 }
 
 // A state goes on with what it was trained on, and with nothing that only has the same size.

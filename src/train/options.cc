@@ -136,6 +136,9 @@ Result<Source> read_source_options(const json& object, const std::string& where,
   keys.take("first_id", s.first_id);
   keys.take("seed", s.seed);
   THIMBLE_TRY(keys.finish());
+  if (s.path.empty() && !is_task(s.kind)) {
+    return base::fail(ErrorCode::kInvalidArgument, "{}: path is missing: the file to read", where);
+  }
   THIMBLE_TRY(check_task(s, where));
   return s;
 }
@@ -179,6 +182,26 @@ Result<void> check_optimizer(const OptimizerOptions& o) {
   if (o.newton_schulz > 100) {
     return base::fail(ErrorCode::kInvalidArgument,
                       "optimizer.newton_schulz is {}; at most 100 are allowed", o.newton_schulz);
+  }
+  return {};
+}
+
+Result<void> check_shares(const TrainOptions& o) {
+  const std::pair<const char*, double> shares[] = {{"quantise_from", o.quantise_from},
+                                                   {"replay_share", o.replay_share},
+                                                   {"index.explore", o.index.explore},
+                                                   {"index.all_visible_until", o.all_visible_until},
+                                                   {"index.k_until", o.k_until}};
+  for (const auto& [key, value] : shares) {
+    if (value >= 0 && value <= 1) continue;
+    return base::fail(ErrorCode::kInvalidArgument, "{} is {}; expected a share from 0 to 1", key,
+                      value);
+  }
+  const std::pair<const char*, double> weights[] = {{"index.weight", o.index.weight},
+                                                    {"balance_weight", o.balance_weight}};
+  for (const auto& [key, value] : weights) {
+    if (value >= 0 && value <= 1e6) continue;
+    return base::fail(ErrorCode::kInvalidArgument, "{} is {}; expected 0 to 1000000", key, value);
   }
   return {};
 }
@@ -280,6 +303,7 @@ Result<void> check(const TrainOptions& o) {
   THIMBLE_TRY(within("rows_per_piece", o.rows_per_piece, kWholeMost));
   THIMBLE_TRY(within("shards", o.shards, 256));
   THIMBLE_TRY(within("log_every", o.log_every, kWholeMost));
+  THIMBLE_TRY(check_shares(o));
   if (o.data.empty()) {
     return base::fail(ErrorCode::kInvalidArgument, "data is missing: a list of sources");
   }
@@ -297,6 +321,10 @@ Result<TrainOptions> load_train_options(const Path& file) {
   const json object = json::parse(text, nullptr, false, true);
   if (object.is_discarded()) {
     return base::fail(ErrorCode::kCorrupt, "{} is no JSON", file.string());
+  }
+  if (!object.is_object()) {
+    return base::fail(ErrorCode::kInvalidArgument, "{} is no object; expected keys and values",
+                      file.string());
   }
   const Path folder = file.parent_path();
   TrainOptions o;
@@ -318,6 +346,13 @@ Result<TrainOptions> load_train_options(const Path& file) {
   THIMBLE_TRY(keys.finish());
   THIMBLE_TRY(check(o));
   return o;
+}
+
+TrainOptions dense_twin(TrainOptions options) {
+  options.config.index_topk = options.row_tokens;
+  options.config.candidate_topk_blocks = options.row_tokens;
+  options.candidates = false;
+  return options;
 }
 
 double rate_share(const OptimizerOptions& options, uint64_t step, uint64_t steps) {

@@ -78,6 +78,9 @@ struct TrainOptions {
 // Errors name the key and what it held.
 Result<TrainOptions> load_train_options(const Path& file);
 
+// The dense twin of a run: every entry of a row is selected, nothing else differs.
+TrainOptions dense_twin(TrainOptions options);
+
 // Learning rate of step `step` (from 0) as a share of the peak: warm-up, plateau, cosine, plateau.
 double rate_share(const OptimizerOptions& options, uint64_t step, uint64_t steps);
 

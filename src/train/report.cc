@@ -73,7 +73,7 @@ Result<std::vector<StepReport>> read_curves(const Path& csv, uint64_t step) {
   const std::vector<std::string> names = split(lines[0], ',');
   for (size_t i = 1; i < lines.size(); ++i) {
     const std::vector<std::string> cells = split(lines[i], ',');
-    if (cells.size() != names.size()) continue;
+    if (cells.size() < 2 || cells.size() != names.size()) continue;
     StepReport report;
     report.step = static_cast<uint64_t>(number(cells[0]));
     report.tokens = static_cast<uint64_t>(number(cells[1]));

@@ -45,12 +45,21 @@ Result<text::ReasoningEffort> effort_of(const json& record) {
   if (!record.contains("effort")) return text::ReasoningEffort{.thinking = false};
   const json& effort = record["effort"];
   if (effort.is_number_integer()) return text::effort_from_number(effort.get<int64_t>());
-  return text::parse_effort(effort.get<std::string>());
+  if (effort.is_string()) return text::parse_effort(effort.get_ref<const std::string&>());
+  return base::fail(ErrorCode::kInvalidArgument, "effort is {}; expected a name or 1 to 100",
+                    effort.dump());
 }
 
 Result<std::vector<text::ChatMessage>> messages_of(const json& record) {
+  if (!record.is_object() || !record.contains("messages") || !record["messages"].is_array()) {
+    return base::fail(ErrorCode::kInvalidArgument, "expected an object with a list of messages");
+  }
   std::vector<text::ChatMessage> out;
   for (const json& message : record.at("messages")) {
+    if (!message.is_object()) {
+      return base::fail(ErrorCode::kInvalidArgument, "messages[{}] is {}; expected an object",
+                        out.size(), message.dump());
+    }
     const auto role = THIMBLE_TRY(text::parse_role(message.at("role").get<std::string>()));
     out.push_back(text::make_message(role, message.at("content").get<std::string>(),
                                      message.value("reasoning_content", std::string())));
@@ -132,7 +141,10 @@ class FileReader {
  private:
   Result<Document> read_record(const json& record) const {
     if (chat_) return chat_->read(record);
-    return text_document(record.at("text").get_ref<const std::string&>(), tokenizer_);
+    if (!record.is_object() || !record.contains("text") || !record["text"].is_string()) {
+      return base::fail(ErrorCode::kInvalidArgument, "expected an object with a text");
+    }
+    return text_document(record["text"].get_ref<const std::string&>(), tokenizer_);
   }
 
   const Source& source_;
@@ -206,10 +218,6 @@ Result<void> make_samples(const Source& source, const SourceTools& tools, Corpus
   return {};
 }
 
-bool is_task(SourceKind kind) {
-  return kind == SourceKind::kRecall || kind == SourceKind::kNeedle || kind == SourceKind::kCopy;
-}
-
 // A source that teaches nothing is a mistake: most likely a chat file in which nobody answers.
 Result<void> read_source(const Source& source, const SourceTools& tools, CorpusWriter& out) {
   const size_t first = out.size();
@@ -231,6 +239,10 @@ Result<void> read_source(const Source& source, const SourceTools& tools, CorpusW
 }
 
 }  // namespace
+
+bool is_task(SourceKind kind) {
+  return kind == SourceKind::kRecall || kind == SourceKind::kNeedle || kind == SourceKind::kCopy;
+}
 
 Result<Corpus> read_sources(const std::vector<Source>& sources, const SourceTools& tools,
                             const Path& folder) {

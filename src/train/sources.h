@@ -19,6 +19,9 @@ namespace thimble::train {
 
 enum class SourceKind { kText, kJsonl, kChat, kRecall, kNeedle, kCopy };
 
+// Made by src/tasks, not read from a file.
+bool is_task(SourceKind kind);
+
 // How a text file is cut into documents.
 enum class TextSplit { kFile, kParagraph, kLine };
 

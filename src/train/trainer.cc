@@ -23,6 +23,7 @@ using internal::RowStream;
 using internal::StepFigures;
 
 constexpr uint64_t kReleaseEvery = 10;  // steps; costs what faulting the pages in again takes
+constexpr const char* kStateName = "state.safetensors";
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 double seconds_now() {
@@ -43,10 +44,7 @@ Result<std::vector<int32_t>> make_token_map(const TrainOptions& options, const I
   for (size_t i = 0; i < map.size(); ++i) map[i] = static_cast<int32_t>(i);
   if (!inputs.tokenizer) return map;
   const auto built = THIMBLE_TRY(text::build_token_map(*inputs.tokenizer));
-  if (built.class_of.size() > map.size()) {
-    return base::fail(ErrorCode::kInvalidArgument, "{} has {} ids; vocab_size is {}",
-                      options.tokenizer.string(), built.class_of.size(), map.size());
-  }
+  CHECK_LE(built.class_of.size(), map.size());
   // Ids beyond the tokenizer's never occur; as in the served model they share the first class.
   std::fill(map.begin(), map.end(), 0);
   std::copy(built.class_of.begin(), built.class_of.end(), map.begin());
@@ -57,6 +55,11 @@ Result<Inputs> read_inputs(const TrainOptions& options) {
   Inputs out;
   if (!options.tokenizer.empty()) {
     out.tokenizer = THIMBLE_TRY(text::Tokenizer::open(options.tokenizer));
+    if (static_cast<uint64_t>(out.tokenizer->size()) > options.config.vocab_size) {
+      return base::fail(ErrorCode::kInvalidArgument, "{} has {} ids; vocab_size is {}",
+                        options.tokenizer.string(), out.tokenizer->size(),
+                        options.config.vocab_size);
+    }
   }
   if (!options.config.engram.layer_ids.empty()) {
     out.token_map = THIMBLE_TRY(make_token_map(options, out));
@@ -126,8 +129,9 @@ class Run {
       if (!whole) break;
     }
     THIMBLE_TRY(save());
-    if (!run_.export_to.empty()) THIMBLE_TRY(export_model());
     TrainSummary out;
+    out.interrupted = static_cast<uint64_t>(learner_.state().step) < last;
+    if (!out.interrupted && !run_.export_to.empty()) THIMBLE_TRY(export_model());
     out.steps = static_cast<uint64_t>(learner_.state().step) - first;
     out.tokens = trained_;
     out.seconds = seconds_now() - began;
@@ -141,7 +145,7 @@ class Run {
   void note(const std::string& text) const {
     if (run_.on_note) run_.on_note(text);
   }
-  Path state_path() const { return run_.folder / "state.safetensors"; }
+  Path state_path() const { return run_.folder / kStateName; }
 
   Result<void> begin() {
     if (options_.start.empty()) {
@@ -274,6 +278,10 @@ Result<TrainSummary> train_model(const TrainOptions& options, const TrainRun& ru
 Result<std::vector<HeldOutScore>> score_held_out(const TrainOptions& options, const TrainRun& run) {
   if (options.held_out.empty()) {
     return base::fail(ErrorCode::kInvalidArgument, "held_out is missing: nothing to score");
+  }
+  if (options.start.empty() && !std::filesystem::exists(run.folder / kStateName)) {
+    return base::fail(ErrorCode::kNotFound, "{} holds no {}: nothing was trained there",
+                      run.folder.string(), kStateName);
   }
   THIMBLE_TRY(make_folder(run.folder));
   const Inputs inputs = THIMBLE_TRY(read_inputs(options));

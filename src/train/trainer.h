@@ -26,7 +26,7 @@ struct StepReport {
 
 struct TrainRun {
   Path folder;                      // made if need be; resumed where it holds a state
-  Path export_to;                   // empty: none
+  Path export_to;                   // empty: none; written after the last step
   uint32_t threads = 0;             // 0: one a CPU
   uint64_t stop_after = 0;          // steps of this call; 0: to the end
   std::function<bool()> stop = {};  // from any thread; true, for good, saves and returns
@@ -36,6 +36,7 @@ struct TrainRun {
 };
 
 struct TrainSummary {
+  bool interrupted = false;  // by `stop`, before its last step: nothing was exported
   uint64_t steps = 0;
   uint64_t tokens = 0;  // of this call
   double seconds = 0;
@@ -54,9 +55,10 @@ struct HeldOutScore {
   uint64_t labels = 0;
 };
 
-// Scores what the run's folder holds, or where it is empty what the run would begin from: as
-// served; with one thing at a time left out (cache rounding, all rounding, selection); and with the
-// decoder half begun anew a window before each run of labels, as a bounded replay does.
+// Scores what the run's folder holds, or where it is empty the checkpoint that the run would begin
+// from (kNotFound without one): as served; with one thing at a time left out (cache rounding, all
+// rounding, selection); and with the decoder half begun anew a window before each run of labels, as
+// a bounded replay does.
 Result<std::vector<HeldOutScore>> score_held_out(const TrainOptions& options, const TrainRun& run);
 
 // False where this build has no libtorch.

@@ -78,6 +78,11 @@ Result<Scored> read_run(const PerplexityFlags& flags, const arch::Config& config
     return base::fail(ErrorCode::kInvalidArgument, "{} has no held_out: nothing to score",
                       flags.run.string());
   }
+  if (options.config.vocab_size != config.vocab_size) {
+    return base::fail(
+        ErrorCode::kInvalidArgument, "{} is for another model: its vocab_size is {}, {} has {}",
+        flags.run.string(), options.config.vocab_size, flags.model.string(), config.vocab_size);
+  }
   train::SourceTools tools;
   if (!options.tokenizer.empty() && tokenizer) tools.tokenizer = &*tokenizer;
   tools.vocab_size = config.vocab_size;
