@@ -30,8 +30,8 @@ int run_thimble(std::vector<std::string> words) {
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   return run_command_line(static_cast<int>(argv.size()), argv.data(),
-                          {inspect_command(), init_command(), generate_command(), chat_command(),
-                           serve_command(), eval_command(), train_command()});
+                          {inspect_command(), init_command(), bench_command(), generate_command(),
+                           chat_command(), serve_command(), eval_command(), train_command()});
 }
 
 int status_of(int wait_status) {

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <chrono>
 #include <exception>
+#include <memory>
 
 #include <utility>  // before Asio 1.74, which forgets it
 
@@ -38,7 +39,8 @@ bool is_port(std::string_view text) {
 // One exchange: resolve, connect, write, read; the first error ends it.
 class Exchange {
  public:
-  Exchange(const HttpUrl& url, const HttpCall& call) : url_(url), call_(call) {
+  Exchange(asio::io_context& io, const HttpUrl& url, const HttpCall& call)
+      : url_(url), call_(call), resolver_(io), stream_(io) {
     request_.version(11);
     request_.method_string(call.method);
     request_.target(call.target);
@@ -51,13 +53,17 @@ class Exchange {
     parser_.header_limit(kHeaderBytes);
   }
 
-  Result<HttpResponse> run() {
+  // What follows runs on the context.
+  void start() {
     stream_.expires_after(std::chrono::milliseconds(call_.connect_ms));
     resolver_.async_resolve(url_.host, url_.port, [this](error_code error, const auto& found) {
       if (error) return stop("cannot find", error);
       connect(found);
     });
-    io_.run();
+  }
+
+  // Once the context has nothing left to do.
+  Result<HttpResponse> result() const {
     if (!failed_.empty()) return tl::unexpected(failure());
     const auto& answer = parser_.get();
     HttpResponse response;
@@ -95,11 +101,21 @@ class Exchange {
     });
   }
   void read_body() {
-    http::async_read(stream_, buffer_, parser_, [this](error_code error, size_t) {
-      if (error) return stop("no whole answer from", error);
+    tell_body();
+    if (parser_.is_done()) {
       error_code ignored;
       stream_.socket().shutdown(tcp::socket::shutdown_both, ignored);
+      return;
+    }
+    http::async_read_some(stream_, buffer_, parser_, [this](error_code error, size_t) {
+      if (error) return stop("no whole answer from", error);
+      read_body();
     });
+  }
+  void tell_body() {
+    const std::string_view body = parser_.get().body();
+    if (call_.on_body && body.size() > told_) call_.on_body(body.substr(told_));
+    told_ = body.size();
   }
   void stop(const char* what, error_code error) {
     failed_ = what;
@@ -123,13 +139,13 @@ class Exchange {
 
   const HttpUrl& url_;
   const HttpCall& call_;
-  asio::io_context io_{1};
-  tcp::resolver resolver_{io_};
-  beast::tcp_stream stream_{io_};
+  tcp::resolver resolver_;
+  beast::tcp_stream stream_;
   beast::flat_buffer buffer_;
   http::request<http::string_body> request_;
   http::response_parser<http::string_body> parser_;
   bool connected_ = false;
+  size_t told_ = 0;  // bytes of the body
   std::string failed_;
   error_code error_;
 };
@@ -182,12 +198,26 @@ Result<HttpUrl> parse_http_url(std::string_view url) {
   return out;
 }
 
-Result<HttpResponse> http_call(const HttpUrl& url, const HttpCall& call) {
+std::vector<Result<HttpResponse>> http_calls(const HttpUrl& url, std::span<const HttpCall> calls) {
+  std::vector<Result<HttpResponse>> out;
   try {
-    return Exchange(url, call).run();
+    asio::io_context io(1);
+    std::vector<std::unique_ptr<Exchange>> exchanges;
+    for (const HttpCall& call : calls) {
+      exchanges.push_back(std::make_unique<Exchange>(io, url, call));
+      exchanges.back()->start();
+    }
+    io.run();
+    for (const auto& exchange : exchanges) out.push_back(exchange->result());
   } catch (const std::exception& thrown) {
-    return base::fail(ErrorCode::kInternal, "http://{}: {}", url.authority(), thrown.what());
+    out.assign(calls.size(),
+               base::fail(ErrorCode::kInternal, "http://{}: {}", url.authority(), thrown.what()));
   }
+  return out;
+}
+
+Result<HttpResponse> http_call(const HttpUrl& url, const HttpCall& call) {
+  return std::move(http_calls(url, {&call, 1})[0]);
 }
 
 }  // namespace thimble::net

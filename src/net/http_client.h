@@ -1,4 +1,4 @@
-// A small HTTP/1.1 client: one request, one whole answer, one connection.
+// A small HTTP/1.1 client: one request, one answer, one connection.
 //
 // For our own tools that talk to servers people run themselves, so it speaks plain HTTP only:
 // https:// is refused by name. Blocks the calling thread; any thread may call. Every wait has a
@@ -7,6 +7,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,9 +37,14 @@ struct HttpCall {
   uint32_t connect_ms = 10'000;
   uint32_t answer_ms = 600'000;  // from sending to the answer's last byte
   uint64_t answer_bytes = 64 << 20;
+  // What comes of the body, as it comes; the answer holds all of it all the same. May be empty.
+  std::function<void(std::string_view)> on_body = {};
 };
 
 // kUnavailable: nobody there. kIo: the connection broke, took too long, or sent no valid answer.
 Result<HttpResponse> http_call(const HttpUrl& url, const HttpCall& call);
+
+// Several at once, a connection each, all on the calling thread. [calls]
+std::vector<Result<HttpResponse>> http_calls(const HttpUrl& url, std::span<const HttpCall> calls);
 
 }  // namespace thimble::net

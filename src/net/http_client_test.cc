@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <mutex>
 #include <thread>
 
 #include "base/check.h"
@@ -93,6 +94,39 @@ TEST(HttpUrl, RefusesWhatItCannotSpeak) {
     ASSERT_FALSE(parsed) << url;
     EXPECT_EQ(parsed.error().code, ErrorCode::kInvalidArgument) << url;
   }
+}
+
+TEST(HttpClient, TellsTheBodyAsItComes) {
+  std::string told;
+  HttpCall call;
+  call.on_body = [&](std::string_view part) { told += part; };
+  const Listener chunked(
+      "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+      "3\r\none\r\n4\r\n two\r\n0\r\n\r\n");
+  EXPECT_EQ(http_call(at(chunked.port()), call)->body, "one two");
+  EXPECT_EQ(told, "one two");
+}
+
+TEST(HttpClient, MakesSeveralCallsAtOnce) {
+  auto server = HttpServer::listen({});
+  ASSERT_TRUE(server);
+  std::vector<std::shared_ptr<HttpExchange>> held;
+  std::mutex mutex;
+  // Answers only once all are there.
+  (*server)->start([&](const std::shared_ptr<HttpExchange>& exchange) {
+    const std::lock_guard lock(mutex);
+    held.push_back(exchange);
+    if (held.size() < 5) return;
+    for (const auto& one : held) {
+      one->respond({200, {}, one->request().path});
+    }
+  });
+  std::vector<HttpCall> calls(5);
+  for (size_t i = 0; i < calls.size(); ++i) calls[i].target = fmt::format("/{}", i);
+  const auto answers = http_calls(at((*server)->port()), calls);
+  ASSERT_EQ(answers.size(), calls.size());
+  for (size_t i = 0; i < calls.size(); ++i) EXPECT_EQ(answers[i]->body, calls[i].target);
+  EXPECT_TRUE(http_calls(at((*server)->port()), {}).empty());
 }
 
 TEST(HttpClient, SendsAndReceivesWhole) {

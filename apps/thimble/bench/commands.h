@@ -10,5 +10,6 @@ Command bench_kernels_command();
 Command bench_layer_command();
 Command bench_context_command();
 Command bench_generate_command();
+Command bench_serve_command();
 
 }  // namespace thimble::app

@@ -1,10 +1,9 @@
 #include <fmt/format.h>
 
-#include <condition_variable>
-#include <mutex>
 #include <nlohmann/json.hpp>
 
 #include "apps/thimble/bench/commands.h"
+#include "apps/thimble/bench/waiter.h"
 #include "apps/thimble/mode_flag.h"
 #include "base/random.h"
 #include "engine/engine.h"
@@ -22,27 +21,6 @@ struct GenerateFlags {
   std::string mode = "fast";
   std::string isa;
   bool json = false;
-};
-
-// Waits for the end of a request.
-class Waiter : public engine::GenerationSink {
- public:
-  Next on_token(const engine::GeneratedToken&) override { return Next::kContinue; }
-  void on_end(const engine::GenerationEnd& end) override {
-    const std::lock_guard lock(mutex_);
-    end_ = end;
-    changed_.notify_all();
-  }
-  engine::GenerationEnd wait() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return end_.has_value(); });
-    return *end_;
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::optional<engine::GenerationEnd> end_;
 };
 
 struct Speeds {
