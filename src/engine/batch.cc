@@ -275,6 +275,7 @@ void Batch::run(std::span<Member* const> members, std::span<const Step> steps) {
   } else {
     for (size_t i = 0; i < members.size(); ++i) run_alone(*members[i], steps[i], ran.error());
   }
+  for (Member* member : members) tell(*member);
 }
 
 // One of several made the step fail: each learns for itself.
@@ -288,11 +289,15 @@ void Batch::run_alone(Member& member, const Step& step, const Error& why) {
 void Batch::accept(Member& member, const Result<void>& outcome) {
   Sequence& sequence = *member.sequence;
   const uint64_t prompt_before = sequence.prompt_rows();
-  const uint64_t generated_before = sequence.generated_tokens();
   if (outcome && sequence.decodes()) ++totals_.decode_rows;
   sequence.accept(outcome);
   totals_.prompt_rows += sequence.prompt_rows() - prompt_before;
-  totals_.generated += sequence.generated_tokens() - generated_before;
+}
+
+void Batch::tell(Member& member) {
+  const uint64_t before = member.sequence->generated_tokens();
+  member.sequence->tell();
+  totals_.generated += member.sequence->generated_tokens() - before;
 }
 
 }  // namespace thimble::engine

@@ -179,9 +179,15 @@ void Sequence::accept(const Result<void>& outcome) {
   }
   if (done_ < text_.size()) return;
   if (prefilled_us_ == 0) prefilled_us_ = base::monotonic_us();
-  const auto token = sample();
+  auto token = sample();
   if (!token) return end(FinishReason::kError, token.error());
-  emit(*token);
+  sampled_ = *std::move(token);
+}
+
+void Sequence::tell() {
+  if (!sampled_) return;
+  const GeneratedToken token = *std::exchange(sampled_, std::nullopt);
+  emit(token);
 }
 
 Result<GeneratedToken> Sequence::sample() {

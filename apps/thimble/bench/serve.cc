@@ -33,6 +33,7 @@ struct ServeFlags {
 using Prompts = std::vector<std::vector<int32_t>>;
 
 constexpr uint32_t kBatches[] = {1, 8, 32};
+constexpr uint32_t kBesideTokens = 64;  // times --tokens: of the stream beside a long prompt
 
 // Ids of random words, so that none is a control token.
 std::vector<int32_t> random_prompt(const text::Tokenizer& tokenizer, uint64_t length,
@@ -57,7 +58,8 @@ class Stand {
     options.model_dir = flags.model;
     options.threads = flags.threads;
     options.mode = mode_of(flags.mode);
-    options.context_tokens = std::max(flags.prompt_tokens, flags.long_prompt) + flags.tokens + 1024;
+    options.context_tokens =
+        std::max(flags.prompt_tokens + kBesideTokens * flags.tokens, flags.long_prompt) + 1024;
     options.queue_requests_max = std::max<uint32_t>(flags.open + 64, options.queue_requests_max);
     auto engine = THIMBLE_TRY(engine::Engine::open(options));
     if (engine->tokenizer() == nullptr) {
@@ -221,7 +223,7 @@ Result<void> measure_latency(Stand& stand, const ServeFlags& flags) {
     read = stand.stream({large}, 1);
     over = true;
   });
-  const uint32_t enough = flags.tokens * 64;
+  const uint32_t enough = flags.tokens * kBesideTokens;
   const auto beside = THIMBLE_TRY(gaps_of(stand, prompts, enough, over));
   reader.join();
   THIMBLE_TRY(Result<void>(read));

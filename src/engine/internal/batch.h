@@ -86,6 +86,7 @@ class Batch {
   void run_alone(Member& member, const Step& step, const Error& why);
   Result<void> run_now(std::span<const Step> steps);
   void accept(Member& member, const Result<void>& outcome);
+  void tell(Member& member);
 
   StepRunner& runner_;
   const BatchOptions options_;

@@ -65,6 +65,9 @@ class Sequence {
 
   // What became of the step that next_step() described: samples when it asked for logits.
   void accept(const Result<void>& outcome);
+  // Then tells the sink of the token, if there is one. Apart from accept(), so that those who hear
+  // of a step's tokens wake once and not between the samples.
+  void tell();
 
   // Ends the request. REQUIRES: not over().
   void end(FinishReason reason, std::optional<Error> error = std::nullopt);
@@ -110,6 +113,7 @@ class Sequence {
   uint64_t step_tokens_ = 0;                  // of the step being run
   std::vector<float> logits_;                 // [rows, vocab_size], of the step being run
   std::vector<PromptToken> prompt_logprobs_;  // of the prompt as far as it ran, if asked for
+  std::optional<GeneratedToken> sampled_;     // not told yet
   bool prompt_told_ = false;
   bool ran_ = false;  // was there a step?
   bool over_ = false;
