@@ -1,8 +1,8 @@
 // Aim: the trainable forward pass is the model, and its gradients are right.
 // Method: A4: random checkpoints through model/reference and through the graph, in float64 (all
 // cache roundings, where one flipped code would show) and float32. G1, G2: float64 central
-// differences against autograd for parameters of every tensor. A1, A3, A5, G4: contracts that hold
-// bit for bit or to rounding.
+// differences against autograd for parameters of every tensor. A1, A3, A5, D1, G4: contracts that
+// hold bit for bit or to rounding.
 #include <gtest/gtest.h>
 
 #include "arch/random_weights.h"
@@ -219,6 +219,72 @@ TEST_F(Gradients, StayInTheDocument) {
                                           {}, c10::nullopt, false, true)[0];
   EXPECT_EQ(grad[0].abs().max().item<double>(), 0);
   EXPECT_GT(grad[1].abs().max().item<double>(), 0);
+}
+
+// Document `number` of a batch by itself.
+Batch alone(const Batch& batch, size_t number) {
+  Document d = batch.documents[number];
+  const int32_t begin = d.begin;
+  Batch out;
+  out.tokens.assign(batch.tokens.begin() + d.begin, batch.tokens.begin() + d.end);
+  out.labels.assign(batch.labels.begin() + d.begin, batch.labels.begin() + d.end);
+  for (Segment& s : d.segments) {
+    s = {s.begin - begin, s.end - begin, s.loss_from - begin};
+  }
+  d.begin = 0;
+  d.end -= begin;
+  out.documents = {d};
+  return out;
+}
+
+// D1: what documents of one row teach is what each teaches alone, added; so are the figures.
+TEST_F(Gradients, OfPackedDocumentsAdd) {
+  const Batch packed = [&] {
+    Batch out = random_batch(tiny_.config, {23, 1, 17, 6}, 4);
+    out.documents[0].segments = {{0, 15, 0}, {10, 23, 15}};
+    out.documents[2].segments = {{24, 30, 24}, {30, 41, 30}};
+    return out;
+  }();
+  const auto gradients_of = [&](const Batch& batch, ForwardResult& result) {
+    layout_.emplace(make_layout(tiny_.tables(at::kDouble), batch));
+    result = run();
+    auto grads = torch::autograd::grad({result.loss()}, values_, {}, c10::nullopt, false, true);
+    for (size_t i = 0; i < grads.size(); ++i) {
+      if (!grads[i].defined()) grads[i] = at::zeros_like(values_[i]);
+    }
+    return grads;
+  };
+  ForwardResult whole;
+  const auto together = gradients_of(packed, whole);
+  std::vector<Tensor> sum;
+  double loss = 0;
+  IndexStatistics index;
+  std::vector<std::vector<int64_t>> loads;
+  for (size_t d = 0; d < packed.documents.size(); ++d) {
+    ForwardResult part;
+    const auto grads = gradients_of(alone(packed, d), part);
+    loss += part.loss().item<double>();
+    index.add(part.index);
+    loads.resize(part.loads.size(), std::vector<int64_t>(tiny_.config.n_routed_experts));
+    for (size_t l = 0; l < loads.size(); ++l) {
+      for (size_t e = 0; e < loads[l].size(); ++e) loads[l][e] += part.loads[l][e];
+    }
+    for (size_t i = 0; i < grads.size(); ++i) {
+      if (d == 0) sum.push_back(at::zeros_like(grads[i]));
+      sum[i] = sum[i] + grads[i];
+    }
+  }
+  EXPECT_NEAR(whole.loss().item<double>(), loss, 1e-11 * loss);
+  EXPECT_EQ(whole.loads, loads);
+  EXPECT_EQ(whole.index.rows, index.rows);
+  EXPECT_EQ(whole.index.bound, index.bound);
+  EXPECT_NEAR(whole.index.mass, index.mass, 1e-10);
+  EXPECT_NEAR(whole.index.kl, index.kl, 1e-10);
+  for (size_t i = 0; i < sum.size(); ++i) {
+    const double scale = sum[i].abs().max().item<double>();
+    EXPECT_LE((together[i] - sum[i]).abs().max().item<double>(), 1e-11 * scale)
+        << tiny_.parameters[i].name;
+  }
 }
 
 // --- contracts

@@ -1,10 +1,12 @@
 // Aim: rows hold every token once, tightly, in an order that replays. Method: D1: random lengths,
-// tokens counted again, two runs compared, padding bounded.
+// tokens counted again, two runs compared, padding bounded. What a replay runs again: segments of
+// small and of many documents, counted and compared by seed.
 #include "train/packing.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <optional>
 #include <set>
 
 #include "base/random.h"
@@ -86,6 +88,86 @@ TEST(Batches, TurnsBeginAWindowBefore) {
   EXPECT_EQ(s[0].end, 10);
   EXPECT_EQ(s[1].begin, 12);
   EXPECT_EQ(s[1].end, 19);
+}
+
+class RandomCuts : public testing::Test {
+ protected:
+  static constexpr uint32_t kDocuments = 2000;
+
+  RandomCuts() {
+    auto writer = *CorpusWriter::create(folder_.path());
+    for (uint32_t d = 0; d < kDocuments; ++d) {
+      const std::vector<LabelledToken> document(1 + d % 40, {1, 1});
+      CHECK(writer.add(document).has_value());
+      row_.push_back({d, 0, 1 + d % 40});
+    }
+    corpus_.emplace(*std::move(writer).finish());
+    options_.replay = DecoderReplay::kRandomCut;
+    options_.replay_share = 0.3;
+    options_.seed = 7;
+  }
+
+  std::vector<Document> documents() const {
+    return make_batch(std::span(&row_, 1), *corpus_, options_).documents;
+  }
+  // Where each document is cut; -1: not at all.
+  std::vector<int32_t> places() const {
+    std::vector<int32_t> out;
+    for (const Document& d : documents()) {
+      out.push_back(d.segments.empty() ? -1 : d.segments[1].begin - d.begin);
+    }
+    return out;
+  }
+
+  base::TempDir folder_;
+  Row row_;
+  std::optional<Corpus> corpus_;
+  BatchOptions options_;
+};
+
+// The first segment as if nothing were cut, the second anew; each token once, with its loss.
+TEST_F(RandomCuts, CoverTheDocument) {
+  for (const Document& d : documents()) {
+    if (d.segments.empty()) continue;
+    ASSERT_EQ(d.segments.size(), 2u);
+    const Segment& head = d.segments[0];
+    const Segment& tail = d.segments[1];
+    EXPECT_EQ(head.begin, d.begin);
+    EXPECT_EQ(head.end, tail.begin);
+    EXPECT_EQ(tail.end, d.end);
+    EXPECT_LT(head.begin, head.end);
+    EXPECT_LT(tail.begin, tail.end);
+    EXPECT_EQ(head.loss_from, head.begin);
+    EXPECT_EQ(tail.loss_from, tail.begin);
+  }
+}
+
+TEST_F(RandomCuts, ComeAsOftenAsTheyShould) {
+  double cut = 0;
+  double longer = 0;  // than one token: what can be cut
+  double place = 0;   // share of the document before the cut
+  const std::vector<int32_t> places = this->places();
+  for (uint32_t d = 0; d < kDocuments; ++d) {
+    const int32_t length = 1 + static_cast<int32_t>(d) % 40;
+    longer += length > 1;
+    if (places[d] < 0) continue;
+    EXPECT_GT(length, 1);
+    cut += 1;
+    place += static_cast<double>(places[d]) / length;
+  }
+  EXPECT_NEAR(cut / longer, 0.3, 0.04);  // four deviations
+  EXPECT_NEAR(place / cut, 0.5, 0.05);   // anywhere
+  options_.replay_share = 0;
+  for (const Document& d : documents()) EXPECT_TRUE(d.segments.empty());
+  options_.replay_share = 1;
+  for (const Document& d : documents()) EXPECT_EQ(d.segments.empty(), d.end - d.begin < 2);
+}
+
+TEST_F(RandomCuts, ReplayBySeed) {
+  const std::vector<int32_t> first = places();
+  EXPECT_EQ(places(), first);
+  options_.seed = 8;
+  EXPECT_NE(places(), first);
 }
 
 }  // namespace
