@@ -113,12 +113,13 @@ TEST_F(Selection, ExploresByShareAndSeed) {
     }
   }
   EXPECT_NEAR(kept / slots, 0.82, 0.08);
-  const auto untouched = [&](const Lists& lists) {
-    std::vector<bool> out;
-    for (size_t row = 0; row < kRows; ++row) out.push_back(lists[row] == plain[row]);
-    return out;
-  };
-  EXPECT_NE(untouched(explored(0.2, 4)), untouched(some));  // other slots, not only other entries
+  // Another seed names other slots, not only other entries for the same ones.
+  const Lists others = explored(0.2, 4);
+  int changed = 0;
+  for (size_t row = 0; row < kRows; ++row) {
+    changed += (some[row] == plain[row]) != (others[row] == plain[row]) ? 1 : 0;
+  }
+  EXPECT_GT(changed, 12);  // 26 expected of 59
 }
 
 }  // namespace
