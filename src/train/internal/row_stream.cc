@@ -1,6 +1,7 @@
 #include "train/internal/row_stream.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/random.h"
 
@@ -18,12 +19,16 @@ Result<void> RowStream::seek(const Counters& counters) {
         "(its \"start\" may be an exported model)",
         static_cast<uint64_t>(counters.data), static_cast<uint64_t>(data()));
   }
-  epoch_ = static_cast<uint32_t>(counters.epoch);
-  packing_ = pack(epoch_);
+  const auto epoch = static_cast<uint32_t>(counters.epoch);
+  Packing packing = pack(epoch);
+  if (static_cast<uint64_t>(counters.row) > packing.rows.size()) {
+    return base::fail(ErrorCode::kCorrupt, "the state goes on at row {} of {}", counters.row,
+                      packing.rows.size());
+  }
+  epoch_ = epoch;
   row_ = static_cast<size_t>(counters.row);
-  if (row_ <= packing_.rows.size()) return {};
-  return base::fail(ErrorCode::kCorrupt, "the state goes on at row {} of {}", counters.row,
-                    packing_.rows.size());
+  packing_ = std::move(packing);
+  return {};
 }
 
 Counters RowStream::place() const {
