@@ -73,7 +73,8 @@ class Attention {
   }
 
   // Selected entries lie anywhere in memory: a row that is not asked for ahead costs its latency.
-  static void fetch(const RowList& list, uint32_t i) {
+  // Inlined always: GCC leaves out calls of a function that only fetches.
+  [[gnu::always_inline]] static void fetch(const RowList& list, uint32_t i) {
     constexpr uint64_t kLine = 64;
     const AttendJob& job = *list.job;
     const std::byte* const row = row_of(list, i);
