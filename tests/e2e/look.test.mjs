@@ -71,7 +71,8 @@ test('everything is reached by keyboard, and seen to be', async () => {
   await fill(page);
   await page.locator('.skip').focus();
   const reached = new Set();
-  for (let i = 0; i < 60; ++i) {
+  // Now and then a Tab from the last message begins at the top again: then round once more.
+  for (let i = 0; i < 120; ++i) {
     await page.keyboard.press('Tab');
     const at = await page.evaluate(() => {
       const node = document.activeElement;
@@ -81,7 +82,7 @@ test('everything is reached by keyboard, and seen to be', async () => {
         || (box && getComputedStyle(box).boxShadow.endsWith('0px 0px 0px 1px'));
       return { name: node.ariaLabel || node.textContent.trim().split('\n')[0] || node.id, seen };
     });
-    if (reached.has('Cache') && at.name === 'To the message') break;
+    if (reached.has('input') && at.name === 'To the message') break;
     reached.add(at.name);
     assert.ok(at.seen, `${at.name} shows its focus`);
   }
