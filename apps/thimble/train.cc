@@ -104,6 +104,14 @@ Result<int> run_score(const TrainFlags& flags, const train::TrainOptions& option
   return kExitDone;
 }
 
+std::string to_text(const train::TrainSummary& summary) {
+  if (summary.steps == 0) return "no step was done\n";
+  return fmt::format(
+      "{} steps, {} tokens in {:.1f} s: {:.0f} tokens/s, {:.1f} GFLOP/s of products; loss {:.4f}\n",
+      summary.steps, summary.tokens, summary.seconds,
+      static_cast<double>(summary.tokens) / summary.seconds, summary.gigaflops, summary.loss);
+}
+
 Result<int> run_train(const TrainFlags& flags) {
   if (!train::can_train()) {
     return base::fail(ErrorCode::kUnsupported,
@@ -125,18 +133,13 @@ Result<int> run_train(const TrainFlags& flags) {
   Reading reading(train::file_bytes(options.data) + train::file_bytes(options.held_out));
   tell(run, reading);
   const auto summary = THIMBLE_TRY(train::train_model(options, run));
-  if (summary.steps == 0) {
-    print_out(summary.interrupted ? "interrupted before a step was done\n" : "no step was left\n");
-    return kExitDone;
+  print_out(to_text(summary));
+  if (summary.steps > 0) {
+    print_out(fmt::format("curves: {}\n", train::curves_picture(flags.out).string()));
   }
-  print_out(fmt::format(
-      "{} steps, {} tokens in {:.1f} s: {:.0f} tokens/s, {:.1f} GFLOP/s of products; loss {:.4f}\n",
-      summary.steps, summary.tokens, summary.seconds,
-      static_cast<double>(summary.tokens) / summary.seconds, summary.gigaflops, summary.loss));
-  print_out(fmt::format("curves: {}\n", train::curves_picture(flags.out).string()));
-  if (summary.interrupted)
+  if (summary.interrupted) {
     print_out("interrupted: the same command goes on; nothing is exported\n");
-  if (!flags.export_to.empty() && !summary.interrupted) {
+  } else if (!flags.export_to.empty()) {
     print_out(fmt::format("model: {}\n", flags.export_to.string()));
   }
   return kExitDone;

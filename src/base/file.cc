@@ -16,14 +16,6 @@
 namespace thimble::base {
 namespace {
 
-// Closes on scope exit; -1 means nothing to close.
-struct Descriptor {
-  int fd;
-  ~Descriptor() {
-    if (fd >= 0) ::close(fd);
-  }
-};
-
 Result<uint64_t> regular_size(int fd, const Path& path) {
   struct stat info {};
   if (::fstat(fd, &info) != 0) return system_error(path, "stat");
@@ -64,9 +56,9 @@ tl::unexpected<Error> system_error(const Path& path, std::string_view verb) {
 }
 
 Result<std::string> read_file(const Path& path, uint64_t max_bytes) {
-  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
-  if (file.fd < 0) return system_error(path, "open");
-  const uint64_t size = THIMBLE_TRY(regular_size(file.fd, path));
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.is_open()) return system_error(path, "open");
+  const uint64_t size = THIMBLE_TRY(regular_size(file.get(), path));
   if (size > max_bytes) {
     return fail(ErrorCode::kCorrupt, "{} has {} bytes; at most {} are accepted here", path.string(),
                 size, max_bytes);
@@ -74,7 +66,7 @@ Result<std::string> read_file(const Path& path, uint64_t max_bytes) {
   std::string content(size, '\0');
   size_t done = 0;
   while (done < size) {
-    const ssize_t got = ::read(file.fd, content.data() + done, size - done);
+    const ssize_t got = ::read(file.get(), content.data() + done, size - done);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return system_error(path, "read");
     if (got == 0) break;
@@ -87,9 +79,9 @@ Result<std::string> read_file(const Path& path, uint64_t max_bytes) {
 Result<FileWriter> FileWriter::open(const Path& path) {
   const std::optional<mode_t> type = THIMBLE_TRY(type_of(path));
   if (type == S_IFCHR || type == S_IFIFO) {
-    const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
-    if (fd < 0) return system_error(path, "open");
-    return FileWriter(path, {}, fd);
+    Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+    if (!file.is_open()) return system_error(path, "open");
+    return FileWriter(path, {}, std::move(file));
   }
   if (type == S_IFDIR) {
     return fail(ErrorCode::kInvalidArgument, "{} is a directory", path.string());
@@ -101,32 +93,30 @@ Result<FileWriter> FileWriter::open(const Path& path) {
   Path target = THIMBLE_TRY(behind_links(path));
   Path temporary = target;
   temporary += fmt::format(".{}.tmp", ::getpid());
-  const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd < 0) return system_error(temporary, "create");
-  return FileWriter(std::move(target), std::move(temporary), fd);
+  Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (!file.is_open()) return system_error(temporary, "create");
+  return FileWriter(std::move(target), std::move(temporary), std::move(file));
 }
 
 FileWriter::FileWriter(FileWriter&& other) noexcept
     : target_(std::move(other.target_)),
       temporary_(std::exchange(other.temporary_, {})),
-      fd_(std::exchange(other.fd_, -1)) {}
+      file_(std::move(other.file_)) {}
 
 FileWriter& FileWriter::operator=(FileWriter&& other) noexcept {
   std::swap(target_, other.target_);
   std::swap(temporary_, other.temporary_);
-  std::swap(fd_, other.fd_);
+  std::swap(file_, other.file_);
   return *this;
 }
 
 FileWriter::~FileWriter() {
-  if (fd_ < 0) return;
-  ::close(fd_);
   if (!temporary_.empty()) ::unlink(temporary_.c_str());
 }
 
 Result<void> FileWriter::write(Bytes bytes) {
   while (!bytes.empty()) {
-    const ssize_t put = ::write(fd_, bytes.data(), bytes.size());
+    const ssize_t put = ::write(file_.get(), bytes.data(), bytes.size());
     if (put < 0 && errno == EINTR) continue;
     if (put < 0) return system_error(written(), "write");
     bytes = bytes.subspan(static_cast<size_t>(put));
@@ -135,15 +125,15 @@ Result<void> FileWriter::write(Bytes bytes) {
 }
 
 Result<void> FileWriter::commit() {
-  CHECK(fd_ >= 0);
+  CHECK(file_.is_open());
   if (!temporary_.empty()) {
-    if (::fsync(fd_) != 0) return system_error(temporary_, "sync");
+    if (::fsync(file_.get()) != 0) return system_error(temporary_, "sync");
     if (::rename(temporary_.c_str(), target_.c_str()) != 0) {
       return system_error(target_, "replace");
     }
     temporary_.clear();
   }
-  if (::close(std::exchange(fd_, -1)) != 0) return system_error(target_, "close");
+  if (::close(file_.release()) != 0) return system_error(target_, "close");
   return {};
 }
 
@@ -154,11 +144,15 @@ Result<void> write_file_atomic(const Path& path, std::string_view content) {
 }
 
 Result<MappedFile> MappedFile::open(const Path& path) {
-  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
-  if (file.fd < 0) return system_error(path, "open");
-  const uint64_t size = THIMBLE_TRY(regular_size(file.fd, path));
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.is_open()) return system_error(path, "open");
+  return map(file, path);
+}
+
+Result<MappedFile> MappedFile::map(const Descriptor& file, const Path& path) {
+  const uint64_t size = THIMBLE_TRY(regular_size(file.get(), path));
   if (size == 0) return MappedFile(path, nullptr, 0);
-  void* data = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.fd, 0);
+  void* data = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.get(), 0);
   if (data == MAP_FAILED) return system_error(path, "map");
   return MappedFile(path, static_cast<const std::byte*>(data), size);
 }

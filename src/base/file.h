@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/bytes.h"
+#include "base/descriptor.h"
 #include "base/result.h"
 
 namespace thimble::base {
@@ -36,12 +37,12 @@ class FileWriter {
   Result<void> commit();  // once; nothing is written after it
 
  private:
-  FileWriter(Path target, Path temporary, int fd)
-      : target_(std::move(target)), temporary_(std::move(temporary)), fd_(fd) {}
+  FileWriter(Path target, Path temporary, Descriptor file)
+      : target_(std::move(target)), temporary_(std::move(temporary)), file_(std::move(file)) {}
   const Path& written() const { return temporary_.empty() ? target_ : temporary_; }
   Path target_;
   Path temporary_;  // empty: writes go straight to the target
-  int fd_ = -1;
+  Descriptor file_;
 };
 
 // All of it through a FileWriter.
@@ -51,6 +52,8 @@ Result<void> write_file_atomic(const Path& path, std::string_view content);
 class MappedFile {
  public:
   static Result<MappedFile> open(const Path& path);
+  // One that is open already; `path` is for errors.
+  static Result<MappedFile> map(const Descriptor& file, const Path& path);
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;
   ~MappedFile();

@@ -15,33 +15,9 @@ constexpr size_t kReadBytes = 1 << 20;
 
 Result<PieceReader> PieceReader::open(const Path& path, std::string delimiter,
                                       uint64_t max_piece_bytes) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return system_error(path, "open");
-  return PieceReader(path, std::move(delimiter), max_piece_bytes, fd);
-}
-
-PieceReader::PieceReader(PieceReader&& other) noexcept
-    : path_(std::move(other.path_)),
-      delimiter_(std::move(other.delimiter_)),
-      max_piece_bytes_(other.max_piece_bytes_),
-      fd_(std::exchange(other.fd_, -1)),
-      buffer_(std::move(other.buffer_)),
-      begin_(other.begin_),
-      ended_(other.ended_) {}
-
-PieceReader& PieceReader::operator=(PieceReader&& other) noexcept {
-  std::swap(path_, other.path_);
-  std::swap(delimiter_, other.delimiter_);
-  std::swap(max_piece_bytes_, other.max_piece_bytes_);
-  std::swap(fd_, other.fd_);
-  std::swap(buffer_, other.buffer_);
-  std::swap(begin_, other.begin_);
-  std::swap(ended_, other.ended_);
-  return *this;
-}
-
-PieceReader::~PieceReader() {
-  if (fd_ >= 0) ::close(fd_);
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.is_open()) return system_error(path, "open");
+  return PieceReader(path, std::move(delimiter), max_piece_bytes, std::move(file));
 }
 
 Result<void> PieceReader::read_more() {
@@ -51,7 +27,7 @@ Result<void> PieceReader::read_more() {
   buffer_.resize(had + std::max(kReadBytes, had));
   ssize_t got = 0;
   do {
-    got = ::read(fd_, buffer_.data() + had, buffer_.size() - had);
+    got = ::read(file_.get(), buffer_.data() + had, buffer_.size() - had);
   } while (got < 0 && errno == EINTR);
   buffer_.resize(had + static_cast<size_t>(std::max<ssize_t>(got, 0)));
   if (got < 0) return system_error(path_, "read");

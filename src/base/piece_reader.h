@@ -17,25 +17,22 @@ class PieceReader {
   // kResourceExhausted for a piece of more than `max_piece_bytes`.
   static Result<PieceReader> open(const Path& path, std::string delimiter,
                                   uint64_t max_piece_bytes = 1ULL << 30);
-  PieceReader(PieceReader&& other) noexcept;
-  PieceReader& operator=(PieceReader&& other) noexcept;
-  ~PieceReader();
 
   // Nothing at the end. A file that ends with the delimiter has no empty piece behind it.
   Result<std::optional<std::string_view>> next();
 
  private:
-  PieceReader(Path path, std::string delimiter, uint64_t max_piece_bytes, int fd)
+  PieceReader(Path path, std::string delimiter, uint64_t max_piece_bytes, Descriptor file)
       : path_(std::move(path)),
         delimiter_(std::move(delimiter)),
         max_piece_bytes_(max_piece_bytes),
-        fd_(fd) {}
+        file_(std::move(file)) {}
   Result<void> read_more();
 
   Path path_;
   std::string delimiter_;
   uint64_t max_piece_bytes_;
-  int fd_;
+  Descriptor file_;
   std::string buffer_;
   size_t begin_ = 0;  // of what was not yet given
   bool ended_ = false;

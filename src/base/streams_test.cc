@@ -86,14 +86,15 @@ TEST(ScratchFile, GivesBackWhatWasAppended) {
   }
   EXPECT_TRUE(std::filesystem::is_empty(dir.path()));  // it has no name
   ScratchFile moved = std::move(file);
-  const Bytes written = *moved.map();
+  const MappedFile mapped = *std::move(moved).map();
+  const Bytes written = mapped.bytes();
   ASSERT_EQ(written.size(), 4 * numbers.size());
   EXPECT_EQ(std::memcmp(written.data(), numbers.data(), written.size()), 0);
 }
 
 TEST(ScratchFile, MayBeEmptyAndNeedsAFolder) {
   const TempDir dir;
-  EXPECT_TRUE((*ScratchFile::create(dir.path())).map()->empty());
+  EXPECT_TRUE(std::move(*ScratchFile::create(dir.path())).map()->bytes().empty());
   EXPECT_EQ(ScratchFile::create(dir.path() / "none").error().code, ErrorCode::kIo);
 }
 

@@ -1,9 +1,9 @@
 // A fixed number of equal cache blocks: hands them out, counts who refers to them, takes them back.
 //
 // Owns the bytes of all blocks in one piece, touched by nobody until a block is taken: blocks that
-// were never used cost address space only. A block's bytes start as
-// zeros whenever it is taken, so nothing of an earlier user shows. The number of references says
-// who may write: only the holder of a sole one. Not thread-safe: the engine thread alone calls it.
+// were never used cost address space only. A block's bytes start as zeros whenever it is taken, so
+// nothing of an earlier user shows. The number of references says who may write: only the holder of
+// a sole one. Not thread-safe: the engine thread alone calls it.
 #pragma once
 
 #include <cstddef>

@@ -14,6 +14,8 @@
 
 namespace thimble::engine {
 
+using model::ReadAheadCounts;
+
 using RequestId = uint64_t;  // from 1 on, never used twice
 
 inline constexpr uint32_t kTopLogprobsMax = 20;
@@ -155,7 +157,7 @@ struct EngineCounters {
   uint64_t cached_tokens = 0;    // those tokens
   uint64_t replayed_tokens = 0;  // of those, ran again
   CacheUse cache;
-  model::ReadAheadCounts read_ahead;  // since the start; zeros where memory holds the weights
+  ReadAheadCounts read_ahead;  // since the start; zeros where memory holds the weights
 };
 
 }  // namespace thimble::engine

@@ -61,7 +61,7 @@ class Generator {
     uint64_t steps = 0;  // forward passes
     uint64_t prompt_rows = 0;
     uint64_t sampled_tokens = 0;
-    decltype(engine::EngineCounters::read_ahead) read_ahead = {};
+    engine::ReadAheadCounts read_ahead = {};
   };
   virtual Load load() const = 0;
 };

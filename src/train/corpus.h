@@ -25,7 +25,8 @@ class Corpus {
   bool empty() const { return documents_.empty(); }
   Document operator[](size_t document) const {
     const Place& place = documents_[document];
-    return tokens_.subspan(place.begin, place.length);
+    const auto* const tokens = reinterpret_cast<const LabelledToken*>(file_.bytes().data());
+    return {tokens + place.begin, place.length};
   }
   std::vector<uint32_t> lengths() const;  // [documents] tokens
   // Of all tokens, labels and borders in order.
@@ -37,10 +38,10 @@ class Corpus {
     uint64_t begin = 0;
     uint32_t length = 0;
   };
-  explicit Corpus(base::ScratchFile file) : file_(std::move(file)) {}
+  Corpus(base::MappedFile file, std::vector<Place> documents, uint64_t fingerprint)
+      : file_(std::move(file)), documents_(std::move(documents)), fingerprint_(fingerprint) {}
 
-  base::ScratchFile file_;
-  std::span<const LabelledToken> tokens_;
+  base::MappedFile file_;
   std::vector<Place> documents_;
   uint64_t fingerprint_ = 0;
 };
@@ -50,7 +51,7 @@ class CorpusWriter {
   // The file goes into `folder`.
   static Result<CorpusWriter> create(const Path& folder);
 
-  size_t size() const { return corpus_.documents_.size(); }
+  size_t size() const { return documents_.size(); }
   uint64_t labels() const { return labels_; }  // tokens that have one
   Result<void> add(std::span<const LabelledToken> document);
   // Documents [begin, end) once more; they take no room on disk again.
@@ -58,10 +59,12 @@ class CorpusWriter {
   Result<Corpus> finish() &&;
 
  private:
-  explicit CorpusWriter(Corpus corpus) : corpus_(std::move(corpus)) {}
+  explicit CorpusWriter(base::ScratchFile file) : file_(std::move(file)) {}
   void note(const Corpus::Place& place);
 
-  Corpus corpus_;
+  base::ScratchFile file_;
+  std::vector<Corpus::Place> documents_;
+  uint64_t fingerprint_ = 0;
   uint64_t written_ = 0;  // tokens
   uint64_t labels_ = 0;
 };

@@ -158,21 +158,29 @@ Result<std::vector<Source>> read_sources(const json* list, const std::string& wh
   return out;
 }
 
-Result<void> check_optimizer(const OptimizerOptions& o) {
-  const std::pair<const char*, double> positive[] = {{"rate", o.rate},
-                                                     {"engram_table_rate", o.engram_table_rate},
-                                                     {"clip", o.clip},
-                                                     {"indexer_rate", o.indexer_rate},
-                                                     {"floor", o.floor},
-                                                     {"weight_decay", o.weight_decay},
-                                                     {"warmup", o.warmup},
-                                                     {"balance_speed", o.balance_speed},
-                                                     {"table_quiet", o.table_quiet}};
-  for (const auto& [key, value] : positive) {
-    if (value >= 0 && value <= 1e6) continue;
-    return base::fail(ErrorCode::kInvalidArgument, "optimizer.{} is {}; expected 0 to 1000000", key,
-                      value);
+using Figures = std::initializer_list<std::pair<const char*, double>>;
+
+Result<void> check_within(const Figures& figures, double most) {
+  for (const auto& [key, value] : figures) {
+    if (value >= 0 && value <= most) continue;
+    return base::fail(ErrorCode::kInvalidArgument, "{} is {}; expected 0 to {}", key, value, most);
   }
+  return {};
+}
+
+constexpr double kFigureMost = 1e6;
+
+Result<void> check_optimizer(const OptimizerOptions& o) {
+  THIMBLE_TRY(check_within({{"optimizer.rate", o.rate},
+                            {"optimizer.engram_table_rate", o.engram_table_rate},
+                            {"optimizer.clip", o.clip},
+                            {"optimizer.indexer_rate", o.indexer_rate},
+                            {"optimizer.floor", o.floor},
+                            {"optimizer.weight_decay", o.weight_decay},
+                            {"optimizer.warmup", o.warmup},
+                            {"optimizer.balance_speed", o.balance_speed},
+                            {"optimizer.table_quiet", o.table_quiet}},
+                           kFigureMost));
   if (!(o.warmup <= o.hold && o.hold <= o.decay)) {
     return base::fail(ErrorCode::kInvalidArgument,
                       "optimizer: warmup {}, hold {} and decay {} are shares of the run in this "
@@ -187,23 +195,14 @@ Result<void> check_optimizer(const OptimizerOptions& o) {
 }
 
 Result<void> check_shares(const TrainOptions& o) {
-  const std::pair<const char*, double> shares[] = {{"quantise_from", o.quantise_from},
-                                                   {"replay_share", o.replay_share},
-                                                   {"index.explore", o.index.explore},
-                                                   {"index.all_visible_until", o.all_visible_until},
-                                                   {"index.k_until", o.k_until}};
-  for (const auto& [key, value] : shares) {
-    if (value >= 0 && value <= 1) continue;
-    return base::fail(ErrorCode::kInvalidArgument, "{} is {}; expected a share from 0 to 1", key,
-                      value);
-  }
-  const std::pair<const char*, double> weights[] = {{"index.weight", o.index.weight},
-                                                    {"balance_weight", o.balance_weight}};
-  for (const auto& [key, value] : weights) {
-    if (value >= 0 && value <= 1e6) continue;
-    return base::fail(ErrorCode::kInvalidArgument, "{} is {}; expected 0 to 1000000", key, value);
-  }
-  return {};
+  THIMBLE_TRY(check_within({{"quantise_from", o.quantise_from},
+                            {"replay_share", o.replay_share},
+                            {"index.explore", o.index.explore},
+                            {"index.all_visible_until", o.all_visible_until},
+                            {"index.k_until", o.k_until}},
+                           1));
+  return check_within({{"index.weight", o.index.weight}, {"balance_weight", o.balance_weight}},
+                      kFigureMost);
 }
 
 Result<void> read_optimizer(const json& object, OptimizerOptions& o) {

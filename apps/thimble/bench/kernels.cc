@@ -149,7 +149,7 @@ Result<void> run_index(uint64_t entries, const KernelsFlags& flags, kernels::Con
   constexpr uint32_t kDims = 128;
   constexpr uint32_t kTileBytes = 16 * 68;
   const uint64_t tiles = entries / 16;
-  const uint64_t copies = std::max<uint64_t>(1, (288ULL << 20) / (tiles * kTileBytes));
+  const uint64_t copies = std::max<uint64_t>(1, kRotatedBytes / (tiles * kTileBytes));
   const auto keys = THIMBLE_TRY(base::HugeMemory::create(copies * tiles * kTileBytes, "keys"));
   const std::span<std::byte> memory = keys.bytes();
   base::SplitMix64 random(3);

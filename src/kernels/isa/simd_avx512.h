@@ -111,7 +111,6 @@ struct Vec {
   }
 };
 
-// In a register from here on: compilers would rather load it anew for each of its uses.
 [[gnu::always_inline]] inline Vec held(Vec a) {
   __asm__("" : "+v"(a.v));
   return a;

@@ -98,6 +98,7 @@ inline Vec map(Vec a, Vec b, F f) {
   return r;
 }
 
+// In a register from here on: compilers would rather load a value anew for each of its uses.
 inline Vec held(const Vec& a) { return a; }
 inline Vec operator+(Vec a, Vec b) {
   return map(a, b, [](float x, float y) { return x + y; });
