@@ -82,7 +82,10 @@ export class Thread {
     $('scroll').scrollTop = $('scroll').scrollHeight;
   }
 
+  // The keyboard does not go away with the button.
   showLatest() {
+    const held = $('latest') === document.activeElement;
     $('latest').hidden = this.atBottom();
+    if (held && $('latest').hidden) $('input').focus();
   }
 }
