@@ -1,5 +1,6 @@
 // The indexer: scores of all jobs tile by tile, then the selection of each job.
 #include <algorithm>
+#include <numeric>
 
 #include "base/check.h"
 #include "kernels/internal/int8_query.h"
@@ -13,7 +14,8 @@ namespace {
 
 using internal::divide_up;
 
-constexpr uint64_t kTilesPerTask = 16;
+constexpr uint64_t kTaskEntries = 256;  // at least
+constexpr uint32_t kRunScores = 64;     // that share a maximum, where no candidate blocks are kept
 
 // Whether scores decide anything: with few entries all are taken.
 bool needs_scores(const SelectJob& job, const SelectShape& shape) {
@@ -60,27 +62,58 @@ void score_tile(const SelectJob& job, const Int8Query& codes, const SelectShape&
   table.score_tile_int8({codes, job.head_weights, expanded, scales, shape.heads, shape.dims}, out);
 }
 
-void score_tiles(const SelectJob& job, const Int8Query& codes, const SelectShape& shape,
-                 uint64_t begin, uint64_t end, const Table& table, float* keys, float* scores) {
-  for (uint64_t tile = begin; tile < end; ++tile) {
-    if (!wanted(job, shape, tile)) continue;
-    float out[kTileRows];
-    score_tile(job, codes, shape, job.keys.tile(tile), table, keys, out);
-    const uint64_t count = std::min<uint64_t>(kTileRows, job.visible - tile * kTileRows);
-    std::copy(out, out + count, scores + tile * kTileRows);
+// A query at work: its codes, and what is written of its scores.
+struct Scoring {
+  Int8Query codes = {};
+  std::span<float> scores = {};     // [visible], or none
+  std::span<uint32_t> maxima = {};  // of runs of scores; none where blocks say what is looked at
+  uint32_t run = 0;                 // scores in a run
+  uint64_t task_entries = 0;        // whole tiles and whole runs
+
+  uint64_t tasks() const { return divide_up(scores.size(), task_entries); }
+};
+
+Scoring prepare(const SelectJob& job, const SelectShape& shape, Workspace& workspace) {
+  Scoring s;
+  s.codes = int8_query(job, shape, workspace);
+  s.scores = score_buffer(job, shape, workspace);
+  s.run = job.candidate_blocks != nullptr ? shape.block_size : kRunScores;
+  const uint64_t step = std::lcm(uint64_t{kTileRows}, uint64_t{s.run});
+  s.task_entries = divide_up(kTaskEntries, step) * step;
+  if (job.allowed_blocks == nullptr) {
+    s.maxima = workspace.take<uint32_t>(divide_up(s.scores.size(), s.run));
   }
+  return s;
 }
 
-void choose(const SelectJob& job, const SelectShape& shape, std::span<const float> scores) {
+// The scores of one task and their maxima.
+void score_entries(const SelectJob& job, const Scoring& s, const SelectShape& shape, uint64_t task,
+                   const Table& table, float* keys) {
+  const uint64_t begin = task * s.task_entries;
+  const uint64_t end = std::min(begin + s.task_entries, job.visible);
+  for (uint64_t tile = begin / kTileRows; tile * kTileRows < end; ++tile) {
+    if (!wanted(job, shape, tile)) continue;
+    float out[kTileRows];
+    score_tile(job, s.codes, shape, job.keys.tile(tile), table, keys, out);
+    const uint64_t count = std::min<uint64_t>(kTileRows, job.visible - tile * kTileRows);
+    std::copy(out, out + count, s.scores.data() + tile * kTileRows);
+  }
+  if (s.maxima.empty()) return;
+  score_maxima(s.scores.subspan(begin, end - begin), s.run, &s.maxima[begin / s.run]);
+}
+
+void choose(const SelectJob& job, const SelectShape& shape, const Scoring& s) {
   if (job.candidate_blocks != nullptr) {
-    select_blocks(scores, shape.block_size, shape.candidate_blocks, job.candidate_blocks);
+    select_blocks(s.maxima, shape.candidate_blocks, job.candidate_blocks);
   }
-  if (needs_scores(job, shape)) {
-    select_topk(scores, job.allowed_blocks, shape.block_size, shape.topk, job.selected);
-    return;
-  }
-  for (uint32_t i = 0; i < shape.topk; ++i) {
-    job.selected[i] = i < job.visible ? static_cast<int32_t>(i) : -1;
+  if (!needs_scores(job, shape)) {
+    for (uint32_t i = 0; i < shape.topk; ++i) {
+      job.selected[i] = i < job.visible ? static_cast<int32_t>(i) : -1;
+    }
+  } else if (job.allowed_blocks != nullptr) {
+    select_allowed(s.scores, job.allowed_blocks, shape.block_size, shape.topk, job.selected);
+  } else {
+    select_topk(s.scores, s.maxima, s.run, shape.topk, job.selected);
   }
 }
 
@@ -88,34 +121,27 @@ void select_batch(std::span<const SelectJob> jobs, const SelectShape& shape, Con
   const Table& table = kernels();
   const Workspace::Mark mark(context.workspace);
   internal::TaskMap map(context.workspace, jobs.size());
-  const std::span<std::span<float>> scores = context.workspace.take<std::span<float>>(jobs.size());
-  const std::span<Int8Query> codes = context.workspace.take<Int8Query>(jobs.size());
-  const uint64_t per_tile = uint64_t{kTileRows} * shape.heads * shape.dims;
-  uint64_t tiles = 0;
+  const std::span<Scoring> work = context.workspace.take<Scoring>(jobs.size());
   uint64_t entries = 0;
   for (size_t i = 0; i < jobs.size(); ++i) {
     if (jobs[i].visible > 0 && needs_scores(jobs[i], shape)) {
       CHECK_EQ(jobs[i].keys.dims, shape.dims);
     }
-    scores[i] = score_buffer(jobs[i], shape, context.workspace);
-    codes[i] = int8_query(jobs[i], shape, context.workspace);
-    const uint64_t own = divide_up(scores[i].size(), kTileRows);
-    map.add(divide_up(own, kTilesPerTask));
-    tiles += own;
-    entries += scores[i].size();
+    work[i] = prepare(jobs[i], shape, context.workspace);
+    map.add(work[i].tasks());
+    entries += work[i].scores.size();
   }
   const uint64_t key_floats = uint64_t{shape.dims} * kTileRows;
   const std::span<float> keys = context.workspace.take<float>(context.pool.size() * key_floats);
-  internal::run_tasks(context, map.count(), tiles * per_tile, [&](uint64_t index, uint32_t worker) {
-    const auto place = map.find(index);
-    const uint64_t begin = place.task * kTilesPerTask;
-    const uint64_t end =
-        std::min(begin + kTilesPerTask, divide_up(scores[place.item].size(), kTileRows));
-    score_tiles(jobs[place.item], codes[place.item], shape, begin, end, table,
-                &keys[worker * key_floats], scores[place.item].data());
-  });
-  internal::run_tasks(context, jobs.size(), 8 * entries,
-                      [&](uint64_t index, uint32_t) { choose(jobs[index], shape, scores[index]); });
+  const uint64_t per_entry = uint64_t{shape.heads} * shape.dims;
+  internal::run_tasks(context, map.count(), entries * per_entry,
+                      [&](uint64_t index, uint32_t worker) {
+                        const auto place = map.find(index);
+                        score_entries(jobs[place.item], work[place.item], shape, place.task, table,
+                                      &keys[worker * key_floats]);
+                      });
+  internal::run_tasks(context, jobs.size(), entries,
+                      [&](uint64_t index, uint32_t) { choose(jobs[index], shape, work[index]); });
 }
 
 }  // namespace
@@ -124,6 +150,7 @@ void index_select(std::span<const SelectJob> jobs, const SelectShape& shape, Con
   for (const SelectJob& job : jobs) {
     const bool blocks = job.allowed_blocks != nullptr || job.candidate_blocks != nullptr;
     CHECK(!blocks || shape.block_size >= 1);
+    CHECK(job.allowed_blocks == nullptr || job.candidate_blocks == nullptr);
   }
   for (size_t begin = 0; begin < jobs.size();) {
     size_t end = begin;

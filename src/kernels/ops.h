@@ -155,12 +155,17 @@ struct SelectShape {
 // 32 u more for others.
 void index_select(std::span<const SelectJob> jobs, const SelectShape& shape, Context context);
 
-// The selection rules alone, on given scores. `selected`: [topk]; `blocks`: one for each block_size
-// scores, the last one maybe short. Neither allocates.
-void select_topk(std::span<const float> scores, const uint8_t* allowed_blocks, uint32_t block_size,
+// The selection rules alone, on given scores; none allocates. Maxima are those of every `size`
+// scores, the last ones maybe of fewer, as integers of the same order (NaN 1, the least).
+void score_maxima(std::span<const float> scores, uint32_t size, uint32_t* maxima);
+// selected: [topk], as above.
+void select_topk(std::span<const float> scores, std::span<const uint32_t> maxima, uint32_t size,
                  uint32_t topk, int32_t* selected);
-void select_blocks(std::span<const float> scores, uint32_t block_size, uint32_t keep,
-                   uint8_t* blocks);
+// The same among the scores of allowed blocks.
+void select_allowed(std::span<const float> scores, const uint8_t* allowed_blocks,
+                    uint32_t block_size, uint32_t topk, int32_t* selected);
+// blocks: 0/1 for each maximum.
+void select_blocks(std::span<const uint32_t> maxima, uint32_t keep, uint8_t* blocks);
 
 // --- Mixture of experts, backbone spec 8.
 

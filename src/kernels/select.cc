@@ -2,7 +2,9 @@
 // and 6.5.
 //
 // A cut value is found by three passes over the bits of the scores, most significant first, each
-// counting how many fall in which bucket; nothing is sorted or copied.
+// counting how many fall in which bucket; nothing is sorted or copied. Where the maxima of runs of
+// scores are known, only runs that can hold a chosen score are looked at.
+#include <algorithm>
 #include <bit>
 
 #include "base/check.h"
@@ -63,55 +65,82 @@ void take_largest(uint64_t take, const Each& each, Emit emit) {
   });
 }
 
-template <class Each>
-uint64_t count_items(const Each& each) {
-  uint64_t count = 0;
-  each([&](uint64_t, uint32_t) { ++count; });
-  return count;
+// Runs of `size` scores: calls visit(index, order) for those whose run is `wanted`.
+template <class Wanted, class Visit>
+void visit_runs(std::span<const float> scores, uint64_t size, const Wanted& wanted, Visit&& visit) {
+  for (uint64_t begin = 0, run = 0; begin < scores.size(); begin += size, ++run) {
+    if (!wanted(run)) continue;
+    const uint64_t end = std::min<uint64_t>(scores.size(), begin + size);
+    for (uint64_t i = begin; i < end; ++i) visit(i, order_of(scores[i]));
+  }
+}
+
+template <class Wanted>
+void take_scores(std::span<const float> scores, uint64_t size, const Wanted& wanted, uint64_t items,
+                 uint32_t topk, int32_t* selected) {
+  uint32_t filled = 0;
+  take_largest(
+      std::min<uint64_t>(items, topk),
+      [&](auto&& visit) { visit_runs(scores, size, wanted, visit); },
+      [&](uint64_t i) { selected[filled++] = static_cast<int32_t>(i); });
+  std::fill(selected + filled, selected + topk, -1);
 }
 
 }  // namespace
 
-void select_topk(std::span<const float> scores, const uint8_t* allowed_blocks, uint32_t block_size,
-                 uint32_t topk, int32_t* selected) {
-  const uint64_t n = scores.size();
-  const uint64_t block = allowed_blocks == nullptr ? n : block_size;
-  CHECK(n == 0 || block >= 1);
-  const auto each = [&](auto&& visit) {
-    for (uint64_t begin = 0, b = 0; begin < n; begin += block, ++b) {
-      if (allowed_blocks != nullptr && allowed_blocks[b] == 0) continue;
-      const uint64_t end = n - begin < block ? n : begin + block;
-      for (uint64_t i = begin; i < end; ++i) visit(i, order_of(scores[i]));
+void score_maxima(std::span<const float> scores, uint32_t size, uint32_t* maxima) {
+  CHECK_GE(size, 1u);
+  for (uint64_t begin = 0; begin < scores.size(); begin += size) {
+    uint32_t best = 0;
+    for (const float score :
+         scores.subspan(begin, std::min<uint64_t>(size, scores.size() - begin))) {
+      best = std::max(best, order_of(score));
     }
-  };
-  const uint64_t items = count_items(each);
-  uint32_t filled = 0;
-  take_largest(items < topk ? items : topk, each,
-               [&](uint64_t i) { selected[filled++] = static_cast<int32_t>(i); });
-  while (filled < topk) selected[filled++] = -1;
+    *maxima++ = best;
+  }
 }
 
-void select_blocks(std::span<const float> scores, uint32_t block_size, uint32_t keep,
-                   uint8_t* blocks) {
+void select_topk(std::span<const float> scores, std::span<const uint32_t> maxima, uint32_t size,
+                 uint32_t topk, int32_t* selected) {
+  CHECK_GE(size, 1u);
+  CHECK_EQ(maxima.size(), (scores.size() + size - 1) / size);
+  // As many runs as are to be taken reach the least of their maxima, and so do as many scores.
+  uint32_t least = 0;
+  if (maxima.size() > topk && topk > 0) {
+    least = find_cut(topk, [&](auto&& visit) {
+              for (uint64_t run = 0; run < maxima.size(); ++run) visit(run, maxima[run]);
+            }).order;
+  }
+  take_scores(
+      scores, size, [&](uint64_t run) { return maxima[run] >= least; }, scores.size(), topk,
+      selected);
+}
+
+void select_allowed(std::span<const float> scores, const uint8_t* allowed_blocks,
+                    uint32_t block_size, uint32_t topk, int32_t* selected) {
   CHECK_GE(block_size, 1u);
+  uint64_t items = 0;
+  for (uint64_t begin = 0, b = 0; begin < scores.size(); begin += block_size, ++b) {
+    if (allowed_blocks[b] != 0) items += std::min<uint64_t>(block_size, scores.size() - begin);
+  }
+  take_scores(
+      scores, block_size, [&](uint64_t b) { return allowed_blocks[b] != 0; }, items, topk,
+      selected);
+}
+
+void select_blocks(std::span<const uint32_t> maxima, uint32_t keep, uint8_t* blocks) {
   CHECK_GE(keep, 1u);
-  const uint64_t n = scores.size();
-  const uint64_t count = (n + block_size - 1) / block_size;
+  const uint64_t count = maxima.size();
   const auto each = [&](auto&& visit) {
     for (uint64_t b = 0; b < count; ++b) {
-      uint32_t best = 0;
-      const uint64_t end = b + 1 < count ? (b + 1) * block_size : n;
-      for (uint64_t i = b * block_size; i < end; ++i) {
-        const uint32_t order = order_of(scores[i]);
-        best = best > order ? best : order;
-      }
-      if (b + 1 == count) best = kForced;
+      const uint32_t best = b + 1 == count ? kForced : maxima[b];
       if (best > kMinusInfinity) visit(b, best);
     }
   };
-  for (uint64_t b = 0; b < count; ++b) blocks[b] = 0;
-  const uint64_t items = count_items(each);
-  take_largest(items < keep ? items : keep, each, [&](uint64_t b) { blocks[b] = 1; });
+  std::fill_n(blocks, count, uint8_t{0});
+  uint64_t items = 0;
+  each([&](uint64_t, uint32_t) { ++items; });
+  take_largest(std::min<uint64_t>(items, keep), each, [&](uint64_t b) { blocks[b] = 1; });
 }
 
 }  // namespace thimble::kernels

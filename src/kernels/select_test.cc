@@ -48,17 +48,25 @@ std::vector<float> tied_scores(base::SplitMix64& random, size_t n) {
   return scores;
 }
 
+std::vector<uint32_t> maxima_of(const std::vector<float>& scores, uint32_t size) {
+  std::vector<uint32_t> maxima((scores.size() + size - 1) / size);
+  score_maxima(scores, size, maxima.data());
+  return maxima;
+}
+
 TEST(SelectTopk, EqualsASort) {
   base::SplitMix64 random(1);
   for (size_t n : {0, 1, 2, 3, 7, 8, 9, 100, 1000}) {
     for (uint32_t topk : {1, 2, 8, 64, 512}) {
       const std::vector<float> scores = tied_scores(random, n);
       std::vector<int32_t> selected(topk);
-      select_topk(scores, nullptr, 0, topk, selected.data());
-      EXPECT_EQ(selected, sorted_topk(scores, nullptr, 1, topk)) << n << " " << topk;
+      for (uint32_t run : {1, 3, 64}) {
+        select_topk(scores, maxima_of(scores, run), run, topk, selected.data());
+        EXPECT_EQ(selected, sorted_topk(scores, nullptr, 1, topk)) << n << " " << topk;
+      }
       std::vector<uint8_t> allowed((n + 7) / 8);
       for (uint8_t& a : allowed) a = random.below(2) == 0;
-      select_topk(scores, allowed.data(), 8, topk, selected.data());
+      select_allowed(scores, allowed.data(), 8, topk, selected.data());
       EXPECT_EQ(selected, sorted_topk(scores, &allowed, 8, topk)) << n << " " << topk;
     }
   }
@@ -70,13 +78,15 @@ TEST(SelectTopk, AllTied) {
   for (size_t i = 0; i < 600; i += 3) scores[i] = -0.0f;
   std::vector<int32_t> selected(512), expected(512);
   std::iota(expected.begin(), expected.end(), 0);
-  select_topk(scores, nullptr, 0, 512, selected.data());
-  EXPECT_EQ(selected, expected);
+  for (uint32_t run : {1, 64}) {
+    select_topk(scores, maxima_of(scores, run), run, 512, selected.data());
+    EXPECT_EQ(selected, expected);
+  }
 }
 
 std::vector<uint8_t> blocks_of(const std::vector<float>& scores, uint32_t size, uint32_t keep) {
   std::vector<uint8_t> blocks((scores.size() + size - 1) / size, 9);
-  select_blocks(scores, size, keep, blocks.data());
+  select_blocks(maxima_of(scores, size), keep, blocks.data());
   return blocks;
 }
 

@@ -48,45 +48,40 @@ void score_tile(const ScoreTile& task, float* out) {
 }
 
 // The same over int8 codes. A piece of 64 bytes has four dimensions of 16 entries, which is what
-// the dots of packed weights read (packed-inl.h): eight pieces a group.
-template <class V, class I, uint32_t kHeads>
-[[gnu::always_inline]] inline V score_heads_int8(const Int8ScoreTile& task, uint32_t head,
-                                                 V score) {
+// the dots of packed weights read (packed-inl.h): eight pieces a group. They stay in registers
+// while all heads pass by, whose dots so far wait in memory. A product with a scale is exact, so
+// fma() rounds as a sum would.
+template <class V, class I, uint32_t kHalf>
+[[gnu::always_inline]] inline void score_group(const Int8ScoreTile& task, uint32_t group,
+                                               uint32_t first, uint32_t heads, V key_scale,
+                                               float* dots) {
+  const Int8Query q = task.q;
   const uint32_t groups = task.dims / 32;
-  V dot[kHeads];
-#pragma GCC unroll 8
-  for (uint32_t h = 0; h < kHeads; ++h) dot[h] = V::zero();
-  for (uint32_t g = 0; g < groups; ++g) {
-    const int8_t* at[kHeads];
-    typename I::Acc acc[kHeads];
-#pragma GCC unroll 8
-    for (uint32_t h = 0; h < kHeads; ++h) {
-      at[h] = task.q.codes + uint64_t{head + h} * task.dims + uint64_t{g} * 32;
-      acc[h] = I::set(task.q.offsets[(head + h) * groups + g]);
-    }
-    I::template dot<kHeads>(typename I::ExpandedCodes{task.keys + uint64_t{g} * 512}, at, acc);
-    const V key_scale = V::load_e8m0(task.key_scales + uint64_t{g} * 16);
-#pragma GCC unroll 8
-    for (uint32_t h = 0; h < kHeads; ++h) {
-      const V scale = key_scale * V::set(task.q.scales[(head + h) * groups + g]);
-      dot[h] = dot[h] + I::to_float(acc[h]) * scale;
-    }
+  const typename I::template HeldCodes<kHalf> keys(task.keys + uint64_t{group} * 512);
+  uint64_t at = uint64_t{first} * groups + group;
+  for (uint32_t h = 0; h < heads; ++h, at += groups) {
+    keys.add_dot(q.codes + at * 32, q.offsets[at], key_scale * V::set(q.scales[at]), dots + h * 16);
   }
-#pragma GCC unroll 8
-  for (uint32_t h = 0; h < kHeads; ++h) {
-    score = fma(V::set(task.head_weights[head + h]), max(V::zero(), dot[h]), score);
-  }
-  return score;
 }
 
 template <class V, class I>
 void score_tile_int8(const Int8ScoreTile& task, float* out) {
+  constexpr uint32_t kHeads = 32;  // at a time: 2 KiB of dots
+  alignas(64) float dots[kHeads * 16];
   V score = V::zero();
-  uint32_t head = 0;
-  for (; head + I::kRows <= task.heads; head += I::kRows) {
-    score = score_heads_int8<V, I, I::kRows>(task, head, score);
+  for (uint32_t first = 0; first < task.heads; first += kHeads) {
+    const uint32_t heads = task.heads - first < kHeads ? task.heads - first : kHeads;
+    for (uint32_t h = 0; h < heads; ++h) V::zero().store(dots + h * 16);
+    for (uint32_t g = 0; g < task.dims / 32; ++g) {
+      const V key_scale = V::load_e8m0(task.key_scales + uint64_t{g} * 16);
+      score_group<V, I, 0>(task, g, first, heads, key_scale, dots);
+      if constexpr (I::kHalves == 2) score_group<V, I, 1>(task, g, first, heads, key_scale, dots);
+    }
+    for (uint32_t h = 0; h < heads; ++h) {
+      const V dot = max(V::zero(), V::load(dots + h * 16));
+      score = fma(V::set(task.head_weights[first + h]), dot, score);
+    }
   }
-  for (; head < task.heads; ++head) score = score_heads_int8<V, I, 1>(task, head, score);
   score.store(out);
 }
 

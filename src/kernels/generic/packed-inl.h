@@ -256,7 +256,9 @@ inline void fp8_tile(const Codes (&codes)[kBlocks], const std::byte* const (&sca
     }
     const uint32_t local = (g - begin) * kPackInputs;
     if constexpr (kBlocks == 1) codes[0].fetch_group(local);
-    for (uint32_t k = local; k < local + kPackInputs; ++k) {
+#pragma GCC unroll 4
+    for (uint32_t i = 0; i < kPackInputs; ++i) {
+      const uint32_t k = local + i;
 #pragma GCC unroll 16
       for (uint32_t b = 0; b < kBlocks; ++b) {
         const V w = codes[b].input(k);
@@ -281,36 +283,58 @@ inline void fp8_tile(const Codes (&codes)[kBlocks], const std::byte* const (&sca
   }
 }
 
-// How rows are grouped: as many tiles of kPackedRows as there are, then smaller ones. `tile` is
-// called with (rows, first row); rows as a constant.
+// tile(rows, first) with rows, at most kRows, as a constant.
+template <uint32_t kRows, class Tile>
+inline void one_tile(uint64_t rows, uint64_t first, Tile&& tile) {
+  if constexpr (kRows > 1) {
+    if (rows < kRows) return one_tile<kRows - 1>(rows, first, tile);
+  }
+  tile(std::integral_constant<uint32_t, kRows>(), first);
+}
+
+// How rows are grouped: tiles of kRows, the last two of even size if they would not be full.
 template <uint32_t kRows, class Tile>
 inline void in_tiles(uint64_t rows, Tile&& tile) {
   uint64_t r = 0;
-  for (; r + kRows <= rows; r += kRows) tile(std::integral_constant<uint32_t, kRows>(), r);
-  if constexpr (kRows > 8) {
-    if (r + 8 <= rows) tile(std::integral_constant<uint32_t, 8>(), r), r += 8;
+  for (; rows - r >= 2 * kRows || rows - r == kRows; r += kRows) {
+    tile(std::integral_constant<uint32_t, kRows>(), r);
   }
-  if constexpr (kRows > 4) {
-    if (r + 4 <= rows) tile(std::integral_constant<uint32_t, 4>(), r), r += 4;
-  }
-  if (r + 2 <= rows) tile(std::integral_constant<uint32_t, 2>(), r), r += 2;
-  for (; r < rows; ++r) tile(std::integral_constant<uint32_t, 1>(), r);
+  if (r == rows) return;
+  const uint64_t half = rows - r > kRows ? (rows - r + 1) / 2 : rows - r;
+  one_tile<kRows>(half, r, tile);
+  if (r + half < rows) one_tile<kRows>(rows - r - half, r + half, tile);
 }
 
-// Rows side by side: x[i] of a tile's rows, then x[i + 1]. out: [rows, cols] floats, tile by tile.
+// Whether codes are decoded beforehand: for one tile or two it does not pay.
+template <class V>
+inline bool decodes_first(uint64_t rows) {
+  return rows > 2 * V::kPackedRows;
+}
+
+// Groups that are multiplied at a time.
+template <class V>
+inline uint32_t fp8_step(uint64_t rows, uint32_t groups) {
+  return decodes_first<V>(rows) ? kFp8Groups : groups;
+}
+
+// Rows side by side: x[i] of a tile's rows, then x[i + 1]; step by step, in each tile by tile, so
+// that a step reads one piece of memory. out: [rows, cols] floats.
 template <class V>
 void tile_rows(Rows<const float> x, float* out) {
-  in_tiles<V::kPackedRows>(x.rows, [&](auto count, uint64_t row) {
-    constexpr uint32_t kRows = decltype(count)::value;
-    float* const tile = out + row * x.cols;
-    for (uint32_t r = 0; r < kRows; ++r) {
-      const float* const from = x.row(row + r);
-      for (uint64_t k = 0; k < x.cols; ++k) tile[k * kRows + r] = from[k];
-    }
-  });
+  const auto groups = static_cast<uint32_t>(x.cols / kPackInputs);
+  const uint64_t step = uint64_t{fp8_step<V>(x.rows, groups)} * kPackInputs;
+  for (uint64_t begin = 0; begin < x.cols; begin += step) {
+    const uint64_t inputs = x.cols - begin < step ? x.cols - begin : step;
+    in_tiles<V::kPackedRows>(x.rows, [&](auto count, uint64_t row) {
+      constexpr uint32_t kRows = decltype(count)::value;
+      float* const tile = out + x.rows * begin + row * inputs;
+      for (uint32_t r = 0; r < kRows; ++r) {
+        const float* const from = x.row(row + r) + begin;
+        for (uint64_t k = 0; k < inputs; ++k) tile[k * kRows + r] = from[k];
+      }
+    });
+  }
 }
-
-inline constexpr uint32_t kFp8DecodedGroups = 8;  // 16 KiB of float32 codes at a time
 
 // One row: several blocks side by side, so that their chains overlap.
 template <class V, uint32_t kBlocks>
@@ -327,62 +351,93 @@ inline void fp8_one_row(const std::byte* blocks, uint64_t block_bytes, uint64_t 
   fp8_tile<V, 1, kBlocks>(codes, scales, x, 0, groups, totals);
 }
 
-// Many rows: codes are decoded once for all of them.
+// Few rows against one block, decoded as they go.
 template <class V>
-inline void fp8_block(const std::byte* block, uint64_t codes_bytes, const FloatTiles& x,
-                      float* decoded, float* total) {
-  const uint32_t groups = x.cols / kPackInputs;
+inline void fp8_few_rows(const std::byte* block, uint64_t codes_bytes, const FloatTiles& x,
+                         float* total) {
   const std::byte* const scales[1] = {block + codes_bytes};
-  const bool decodes = x.rows > V::kPackedRows;
-  const uint32_t step = decodes ? kFp8DecodedGroups : groups;
+  in_tiles<V::kPackedRows>(x.rows, [&](auto count, uint64_t row) {
+    constexpr uint32_t kRows = decltype(count)::value;
+    float* const totals[1] = {total + row * kPackOutputs};
+    fp8_tile<V, kRows, 1>({Fp8Codes<V>{block}}, scales, x.data + row * x.cols, 0,
+                          x.cols / kPackInputs, totals);
+  });
+}
+
+// Groups [begin, end) of a block, decoded once for many rows.
+template <class V>
+inline void fp8_many_rows(const std::byte* block, uint64_t codes_bytes, const FloatTiles& x,
+                          uint32_t begin, uint32_t end, float* decoded, float* total) {
+  const std::byte* const scales[1] = {block + codes_bytes};
+  const std::byte* const from = block + uint64_t{begin} * kPackInputs * kPackOutputs;
+  const uint32_t inputs = (end - begin) * kPackInputs;
+  fetch_ahead(from, uint64_t{inputs} * kPackOutputs);
+  for (uint32_t k = 0; k < inputs; ++k) {
+    V::load_e4m3_small(from + uint64_t{k} * kPackOutputs)
+        .store(decoded + uint64_t{k} * kPackOutputs);
+  }
+  in_tiles<V::kPackedRows>(x.rows, [&](auto count, uint64_t row) {
+    constexpr uint32_t kRows = decltype(count)::value;
+    const float* const tile = x.data + x.rows * begin * kPackInputs + row * inputs;
+    float* const totals[1] = {total + row * kPackOutputs};
+    fp8_tile<V, kRows, 1>({F32Codes<V>{decoded}}, scales, tile, begin, end, totals);
+  });
+}
+
+// Blocks [0, count), a few groups of all of them at a time: rows are more than caches hold near.
+// total: [count, rows, 16]
+template <class V>
+inline void fp8_many_rows(const std::byte* blocks, uint64_t block_bytes, uint32_t count,
+                          uint64_t codes_bytes, const FloatTiles& x, float* decoded, float* total) {
+  const uint32_t groups = x.cols / kPackInputs;
+  const uint32_t step = fp8_step<V>(x.rows, groups);
   for (uint32_t g = 0; g < groups; g += step) {
     const uint32_t end = groups - g < step ? groups : g + step;
-    const std::byte* const from = block + uint64_t{g} * kPackInputs * kPackOutputs;
-    if (decodes) {
-      fetch_ahead(from, uint64_t{end - g} * kPackInputs * kPackOutputs);
-      for (uint32_t k = 0; k < (end - g) * kPackInputs; ++k) {
-        V::load_e4m3_small(from + uint64_t{k} * kPackOutputs)
-            .store(decoded + uint64_t{k} * kPackOutputs);
-      }
+    for (uint32_t b = 0; b < count; ++b) {
+      fp8_many_rows<V>(blocks + b * block_bytes, codes_bytes, x, g, end, decoded,
+                       total + b * x.rows * kPackOutputs);
     }
-    in_tiles<V::kPackedRows>(x.rows, [&](auto count, uint64_t row) {
-      constexpr uint32_t kRows = decltype(count)::value;
-      const float* const tile = x.data + row * x.cols + uint64_t{g} * kPackInputs * kRows;
-      float* const totals[1] = {total + row * kPackOutputs};
-      if (decodes) {
-        fp8_tile<V, kRows, 1>({F32Codes<V>{decoded}}, scales, tile, g, end, totals);
-      } else {
-        fp8_tile<V, kRows, 1>({Fp8Codes<V>{from}}, scales, tile, g, end, totals);
-      }
-    });
   }
+}
+
+// Blocks from the first on, as many as go side by side; their number.
+template <class V>
+inline uint32_t fp8_blocks(const std::byte* blocks, uint64_t count, const FloatTiles& x,
+                           float* decoded, float* total) {
+  const uint32_t groups = x.cols / kPackInputs;
+  const uint64_t codes_bytes = uint64_t{x.cols} * kPackOutputs;
+  const uint64_t block_bytes = codes_bytes + groups;
+  if (decodes_first<V>(x.rows)) {
+    const auto here = static_cast<uint32_t>(count < kFp8Blocks ? count : kFp8Blocks);
+    fp8_many_rows<V>(blocks, block_bytes, here, codes_bytes, x, decoded, total);
+    return here;
+  }
+  if (x.rows == 1 && count >= 8) {
+    fp8_one_row<V, 8>(blocks, block_bytes, codes_bytes, groups, x.data, total);
+    return 8;
+  }
+  if (x.rows == 1 && count >= 4) {
+    fp8_one_row<V, 4>(blocks, block_bytes, codes_bytes, groups, x.data, total);
+    return 4;
+  }
+  fp8_few_rows<V>(blocks, codes_bytes, x, total);
+  return 1;
 }
 
 template <class V>
 void packed_fp8(const std::byte* blocks, uint64_t count, uint32_t outputs, const FloatTiles& x,
                 Rows<float> y, std::byte* scratch) {
-  const uint32_t groups = x.cols / kPackInputs;
-  const uint64_t codes_bytes = uint64_t{x.cols} * kPackOutputs;
-  const uint64_t block_bytes = codes_bytes + groups;
+  const uint64_t block_bytes = uint64_t{x.cols} * kPackOutputs + x.cols / kPackInputs;
   float* const decoded = reinterpret_cast<float*>(scratch);
-  float* const total = decoded + kFp8DecodedGroups * kPackInputs * kPackOutputs;
+  float* const total = decoded + kFp8Groups * kPackInputs * kPackOutputs;
   for (uint64_t b = 0; b < count;) {
-    const std::byte* const block = blocks + b * block_bytes;
-    uint32_t done = 1;
-    if (x.rows == 1 && b + 8 <= count) {
-      fp8_one_row<V, 8>(block, block_bytes, codes_bytes, groups, x.data, total);
-      done = 8;
-    } else if (x.rows == 1 && b + 4 <= count) {
-      fp8_one_row<V, 4>(block, block_bytes, codes_bytes, groups, x.data, total);
-      done = 4;
-    } else {
-      fp8_block<V>(block, codes_bytes, x, decoded, total);
-    }
+    const uint32_t done = fp8_blocks<V>(blocks + b * block_bytes, count - b, x, decoded, total);
     for (uint32_t i = 0; i < done; ++i, ++b) {
       const auto output = static_cast<uint32_t>(b * kPackOutputs);
       const uint32_t here = outputs - output < kPackOutputs ? outputs - output : kPackOutputs;
       for (uint64_t r = 0; r < x.rows; ++r) {
-        std::memcpy(y.row(r) + output, total + (i + r) * kPackOutputs, here * sizeof(float));
+        std::memcpy(y.row(r) + output, total + (i * x.rows + r) * kPackOutputs,
+                    here * sizeof(float));
       }
     }
   }

@@ -88,10 +88,15 @@ struct FloatTiles {
   uint32_t cols = 0;
 };
 
+// Of FP8 products: groups of a block that are decoded at a time (16 KiB), and blocks that are run
+// side by side.
+inline constexpr uint32_t kFp8Groups = 8;
+inline constexpr uint32_t kFp8Blocks = 8;
+
 // Bytes of scratch that packed_fp4 and packed_fp8 need.
 constexpr uint64_t packed_scratch_bytes(uint32_t cols, uint64_t rows) {
-  const uint64_t expanded = uint64_t{cols} * 16;                          // FP4 codes of a block
-  const uint64_t decoded = uint64_t{512} * 16 * 4 + (rows + 8) * 16 * 4;  // FP8 codes, and sums
+  const uint64_t expanded = uint64_t{cols} * 16;                            // FP4 codes of a block
+  const uint64_t decoded = (kFp8Groups * 32 + kFp8Blocks * rows) * 16 * 4;  // FP8 codes, and sums
   return expanded > decoded ? expanded : decoded;
 }
 

@@ -99,6 +99,35 @@ struct Int {
     std::memcpy(&four, x, sizeof(four));
     return _mm256_set1_epi32(four);
   }
+  static constexpr uint32_t kHalves = 2;
+  template <uint32_t kHalf>
+  struct HeldCodes {
+    __m256i piece[8];
+    [[gnu::always_inline]] inline explicit HeldCodes(const std::byte* expanded) {
+#pragma GCC unroll 8
+      for (uint32_t p = 0; p < 8; ++p) {
+        piece[p] =
+            _mm256_loadu_si256(reinterpret_cast<const __m256i_u*>(expanded + p * 64 + kHalf * 32));
+        __asm__("" : "+x"(piece[p]));
+      }
+    }
+    [[gnu::always_inline]] inline __m256i pair(uint32_t p, const int8_t* x) const {
+      return _mm256_add_epi16(_mm256_maddubs_epi16(piece[p], broadcast(x + p * 4)),
+                              _mm256_maddubs_epi16(piece[p + 1], broadcast(x + p * 4 + 4)));
+    }
+    // Eight products of FP4 codes stay within 16 bits (8 x 2 x 24 x 12): they are widened once.
+    [[gnu::always_inline]] inline void add_dot(const int8_t* x, int32_t start, const Vec& scale,
+                                               float* lanes) const {
+      const __m256i sum = _mm256_add_epi16(_mm256_add_epi16(pair(0, x), pair(2, x)),
+                                           _mm256_add_epi16(pair(4, x), pair(6, x)));
+      const __m256i dot =
+          _mm256_add_epi32(_mm256_madd_epi16(sum, _mm256_set1_epi16(1)), _mm256_set1_epi32(start));
+      float* const own = lanes + kHalf * 8;
+      _mm256_storeu_ps(own,
+                       _mm256_fmadd_ps(_mm256_cvtepi32_ps(dot), kHalf == 0 ? scale.lo : scale.hi,
+                                       _mm256_loadu_ps(own)));
+    }
+  };
   template <uint32_t kCount, class Codes>
   [[gnu::always_inline]] static inline void dot_half(const Codes& codes, uint32_t half,
                                                      const int8_t* const (&x)[kCount],

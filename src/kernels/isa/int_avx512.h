@@ -87,11 +87,43 @@ struct IntCodes {
     std::memcpy(&four, x, sizeof(four));
     return _mm512_set1_epi32(four);
   }
+  static constexpr uint32_t kHalves = 1;
+  [[gnu::always_inline]] static inline void hold(const std::byte* expanded, __m512i (&piece)[8]) {
+#pragma GCC unroll 8
+    for (uint32_t p = 0; p < 8; ++p) {
+      piece[p] = _mm512_loadu_si512(expanded + p * 64);
+      __asm__("" : "+v"(piece[p]));
+    }
+  }
+  [[gnu::always_inline]] static inline void add_scaled(__m512i dot, const Vec& scale,
+                                                       float* lanes) {
+    fma({_mm512_cvtepi32_ps(dot)}, scale, Vec::load(lanes)).store(lanes);
+  }
 };
 
 struct Int : IntCodes {
   static constexpr const char* kName = "avx512";
   static constexpr uint32_t kRows = 8;
+
+  template <uint32_t kHalf>
+  struct HeldCodes {
+    __m512i piece[8];
+    [[gnu::always_inline]] inline explicit HeldCodes(const std::byte* expanded) {
+      hold(expanded, piece);
+    }
+    [[gnu::always_inline]] inline __m512i pair(uint32_t p, const int8_t* x) const {
+      return _mm512_add_epi16(_mm512_maddubs_epi16(piece[p], broadcast(x + p * 4)),
+                              _mm512_maddubs_epi16(piece[p + 1], broadcast(x + p * 4 + 4)));
+    }
+    [[gnu::always_inline]] inline void add_dot(const int8_t* x, int32_t start, const Vec& scale,
+                                               float* lanes) const {
+      const __m512i sum = _mm512_add_epi16(_mm512_add_epi16(pair(0, x), pair(2, x)),
+                                           _mm512_add_epi16(pair(4, x), pair(6, x)));
+      add_scaled(
+          _mm512_add_epi32(_mm512_madd_epi16(sum, _mm512_set1_epi16(1)), _mm512_set1_epi32(start)),
+          scale, lanes);
+    }
+  };
 
   template <uint32_t kCount, class Codes>
   [[gnu::always_inline]] static inline void dot(const Codes& codes,

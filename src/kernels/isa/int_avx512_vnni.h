@@ -22,6 +22,25 @@ struct IntVnni : IntCodes {
   static constexpr const char* kName = "avx512vnni";
   static constexpr uint32_t kRows = 8;
 
+  template <uint32_t kHalf>
+  struct HeldCodes {
+    __m512i piece[8];
+    [[gnu::always_inline]] inline explicit HeldCodes(const std::byte* expanded) {
+      hold(expanded, piece);
+    }
+    [[gnu::always_inline]] inline void add_dot(const int8_t* x, int32_t start, const Vec& scale,
+                                               float* lanes) const {
+      __m512i even = _mm512_set1_epi32(start);
+      __m512i odd = _mm512_setzero_si512();
+#pragma GCC unroll 4
+      for (uint32_t p = 0; p < 8; p += 2) {
+        even = _mm512_dpbusd_epi32(even, piece[p], broadcast(x + p * 4));
+        odd = _mm512_dpbusd_epi32(odd, piece[p + 1], broadcast(x + p * 4 + 4));
+      }
+      add_scaled(_mm512_add_epi32(even, odd), scale, lanes);
+    }
+  };
+
   template <uint32_t kCount, class Codes>
   [[gnu::always_inline]] static inline void dot(const Codes& codes,
                                                 const int8_t* const (&x)[kCount],

@@ -3,7 +3,8 @@
 //
 // An integer half offers: Acc, 16 int32 lanes; the two sources of codes, packed and expanded; and
 // dot(), which adds to each row's lanes the products of one group of 32 inputs with codes that are
-// doubled and 12 larger (the caller's start value takes the 12s away). All is exact.
+// doubled and 12 larger (the caller's start value takes the 12s away). All is exact. HeldCodes are
+// a group's in registers, 16 / kHalves lanes of them, for many rows of FP4 codes to pass by.
 #pragma once
 
 #include <cstddef>
@@ -63,6 +64,20 @@ struct Int {
       }
     }
   }
+  static constexpr uint32_t kHalves = 1;
+  template <uint32_t kHalf>
+  struct HeldCodes {
+    ExpandedCodes codes;
+    explicit HeldCodes(const std::byte* expanded) : codes{expanded} {}
+    // lanes[i] += scale[i] * (start + products of x, 32 codes from -12 to 12).
+    void add_dot(const int8_t* x, int32_t start, const Vec& scale, float* lanes) const {
+      Acc acc[1] = {set(start)};
+      const int8_t* const rows[1] = {x};
+      dot(codes, rows, acc);
+      fma(to_float(acc[0]), scale, Vec::load(lanes)).store(lanes);
+    }
+  };
+
   template <uint32_t kCount, class Codes>
   static void dot(const Codes& codes, const int8_t* const (&x)[kCount], Acc (&acc)[kCount]) {
     for (uint32_t piece = 0; piece < 8; ++piece) {
