@@ -47,19 +47,48 @@ void pack_fp4(const WeightView& w, uint32_t first, uint32_t outputs, std::byte* 
   }
 }
 
+using Bytes16 = uint8_t __attribute__((vector_size(16)));
+
+// Rows to columns: each step deals two halves out by turns, which moves the address of a byte, row
+// and column in eight bits, round by one.
+void transpose(Bytes16 (&rows)[16]) {
+  for (int step = 0; step < 4; ++step) {
+    Bytes16 next[16];
+    for (int i = 0; i < 8; ++i) {
+      const Bytes16 a = rows[i];
+      const Bytes16 b = rows[i + 8];
+      next[2 * i] =
+          __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+      next[2 * i + 1] = __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29,
+                                                14, 30, 15, 31);
+    }
+    std::memcpy(rows, next, sizeof(next));
+  }
+}
+
+bool has_nan(const Bytes16 (&codes)[16]) {
+  Bytes16 found = {};
+  for (const Bytes16& c : codes) found |= (c & 0x7F) == 0x7F;
+  uint64_t halves[2];
+  std::memcpy(halves, &found, sizeof(halves));
+  return (halves[0] | halves[1]) != 0;
+}
+
 // A group that holds a NaN becomes NaN as a whole: products need not look for it then.
 void pack_fp8(const WeightView& w, uint32_t first, uint32_t outputs, std::byte* out) {
   const uint32_t groups = w.cols / kPackInputs;
   std::byte* const scales = out + uint64_t{groups} * kFp8GroupBytes;
   const uint64_t scale_row = (uint64_t{w.block_row} + first) / 32;
   std::memcpy(scales, w.scales + scale_row * groups, groups);
-  for (uint32_t o = 0; o < outputs; ++o) {
-    const std::byte* codes = w.codes + (uint64_t{first} + o) * w.cols;
-    for (uint32_t k = 0; k < w.cols; ++k) {
-      out[uint64_t{k} * kPackOutputs + o] = codes[k];
-      if ((codes[k] & std::byte{0x7F}) == std::byte{0x7F})
-        scales[k / kPackInputs] = std::byte{0xFF};
+  const std::byte* const codes = w.codes + uint64_t{first} * w.cols;
+  for (uint32_t k = 0; k < w.cols; k += 16) {
+    Bytes16 rows[kPackOutputs] = {};
+    for (uint32_t o = 0; o < outputs; ++o) {
+      std::memcpy(&rows[o], codes + uint64_t{o} * w.cols + k, sizeof(Bytes16));
     }
+    if (has_nan(rows)) scales[k / kPackInputs] = std::byte{0xFF};
+    transpose(rows);
+    std::memcpy(out + uint64_t{k} * kPackOutputs, rows, sizeof(rows));
   }
 }
 
