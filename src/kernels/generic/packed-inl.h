@@ -74,12 +74,16 @@ void quantize_row(const float* x, uint32_t cols, int8_t* codes, float* half_scal
   }
 }
 
-// One stream of weights is more than a CPU fetches ahead by itself: `bytes` from `at` on, which
-// come this much later. Beyond the end it does nothing. Inlined always: GCC takes a function that
-// only fetches for one without effect, and leaves calls of it out.
+// Streams of weights are more than a CPU fetches ahead by itself. Inlined always: GCC takes a
+// function that only fetches for one without effect, and leaves calls of it out.
+[[gnu::always_inline]] inline void fetch(const std::byte* at, uint64_t bytes) {
+  for (uint64_t i = 0; i < bytes; i += 64) __builtin_prefetch(at + i);
+}
+
+// `bytes` that come this much later than those at `at`.
 inline constexpr uint64_t kBytesAhead = 2048;
 [[gnu::always_inline]] inline void fetch_ahead(const std::byte* at, uint64_t bytes) {
-  for (uint64_t i = 0; i < bytes; i += 64) __builtin_prefetch(at + kBytesAhead + i);
+  fetch(at + kBytesAhead, bytes);
 }
 
 // --- FP4.
@@ -217,9 +221,14 @@ inline constexpr float kHalfFactor = 256;
 // Codes as they are packed, or decoded to float32 beforehand: 16 outputs of input k.
 template <class V>
 struct Fp8Codes {
+  static constexpr uint64_t kGroupBytes = uint64_t{kPackInputs} * kPackOutputs;
   const std::byte* at;
-  [[gnu::always_inline]] void fetch_group(uint32_t k) const {
-    fetch_ahead(at + uint64_t{k} * kPackOutputs, kPackInputs * kPackOutputs);
+  const std::byte* next;  // the block that is read after this one
+  // What is wanted kAhead groups after `group`, of so many.
+  template <uint32_t kAhead>
+  [[gnu::always_inline]] void fetch_group(uint32_t group, uint32_t groups) const {
+    const uint64_t to = uint64_t{group} + kAhead;
+    fetch(to < groups ? at + to * kGroupBytes : next + (to - groups) * kGroupBytes, kGroupBytes);
   }
   [[gnu::always_inline]] V input(uint32_t k) const {
     return V::load_e4m3_small(at + uint64_t{k} * kPackOutputs);
@@ -228,7 +237,8 @@ struct Fp8Codes {
 template <class V>
 struct F32Codes {
   const float* at;
-  [[gnu::always_inline]] void fetch_group(uint32_t) const {}
+  template <uint32_t kAhead>
+  [[gnu::always_inline]] void fetch_group(uint32_t, uint32_t) const {}
   [[gnu::always_inline]] V input(uint32_t k) const {
     return V::load(at + uint64_t{k} * kPackOutputs);
   }
@@ -255,7 +265,10 @@ inline void fp8_tile(const Codes (&codes)[kBlocks], const std::byte* const (&sca
       for (uint32_t r = 0; r < kRows; ++r) acc[b][r] = V::zero();
     }
     const uint32_t local = (g - begin) * kPackInputs;
-    if constexpr (kBlocks == 1) codes[0].fetch_group(local);
+#pragma GCC unroll 16
+    for (uint32_t b = 0; b < kBlocks; ++b) {
+      codes[b].template fetch_group<kBlocks == 1 ? 4 : 2>(g - begin, end - begin);
+    }
 #pragma GCC unroll 4
     for (uint32_t i = 0; i < kPackInputs; ++i) {
       const uint32_t k = local + i;
@@ -344,7 +357,7 @@ inline void fp8_one_row(const std::byte* blocks, uint64_t block_bytes, uint64_t 
   const std::byte* scales[kBlocks];
   float* totals[kBlocks];
   for (uint32_t b = 0; b < kBlocks; ++b) {
-    codes[b] = {blocks + b * block_bytes};
+    codes[b] = {blocks + b * block_bytes, blocks + (b + kBlocks) * block_bytes};
     scales[b] = blocks + b * block_bytes + codes_bytes;
     totals[b] = total + b * kPackOutputs;
   }
@@ -359,8 +372,8 @@ inline void fp8_few_rows(const std::byte* block, uint64_t codes_bytes, const Flo
   in_tiles<V::kPackedRows>(x.rows, [&](auto count, uint64_t row) {
     constexpr uint32_t kRows = decltype(count)::value;
     float* const totals[1] = {total + row * kPackOutputs};
-    fp8_tile<V, kRows, 1>({Fp8Codes<V>{block}}, scales, x.data + row * x.cols, 0,
-                          x.cols / kPackInputs, totals);
+    fp8_tile<V, kRows, 1>({Fp8Codes<V>{block, scales[0] + x.cols / kPackInputs}}, scales,
+                          x.data + row * x.cols, 0, x.cols / kPackInputs, totals);
   });
 }
 
@@ -411,10 +424,6 @@ inline uint32_t fp8_blocks(const std::byte* blocks, uint64_t count, const FloatT
     const auto here = static_cast<uint32_t>(count < kFp8Blocks ? count : kFp8Blocks);
     fp8_many_rows<V>(blocks, block_bytes, here, codes_bytes, x, decoded, total);
     return here;
-  }
-  if (x.rows == 1 && count >= 8) {
-    fp8_one_row<V, 8>(blocks, block_bytes, codes_bytes, groups, x.data, total);
-    return 8;
   }
   if (x.rows == 1 && count >= 4) {
     fp8_one_row<V, 4>(blocks, block_bytes, codes_bytes, groups, x.data, total);
