@@ -14,6 +14,8 @@ namespace {
 using internal::divide_up;
 
 constexpr uint64_t kRunStep = 32;       // outputs: the rows that share FP8 scales
+constexpr uint64_t kSmallRunStep = 4;   // of weights without scales, where there would be few tasks
+constexpr uint64_t kFewTasks = 4;
 constexpr uint64_t kFastRunStep = 128;  // blocks of 16 that are run side by side
 
 // The tasks of one product: blocks of x rows, each against runs of outputs.
@@ -26,14 +28,21 @@ struct Cut {
   uint64_t tasks() const { return row_blocks * output_runs; }
 };
 
+// Whether runs of kRunStep outputs would leave workers idle.
+bool few_runs(const LinearJob& job) {
+  return divide_up(job.x.rows, kLinearRows) * divide_up(job.weight.rows, kRunStep) < kFewTasks;
+}
+
 Cut cut_product(const LinearJob& job) {
   const bool fast = internal::is_fast(job.weight);
-  const uint64_t step = fast ? kFastRunStep : kRunStep;
+  const bool few = !fast && job.weight.scales == nullptr && few_runs(job);
+  const uint64_t step = fast ? kFastRunStep : few ? kSmallRunStep : kRunStep;
   Cut cut;
   cut.rows = fast ? internal::kFastRows : kLinearRows;
   const uint64_t rows = std::min(job.x.rows, cut.rows);
   const uint64_t per_output = std::max<uint64_t>(1, rows * job.weight.cols);
-  const uint64_t wanted = divide_up(internal::kTaskWork, per_output * step);
+  const uint64_t work = few ? internal::kInlineWork : internal::kTaskWork;
+  const uint64_t wanted = divide_up(work, per_output * step);
   const uint64_t all = divide_up(job.weight.rows, step);
   const uint64_t tiles = std::max<uint64_t>(1, std::min(wanted, all));
   cut.row_blocks = divide_up(job.x.rows, cut.rows);

@@ -6,7 +6,7 @@
 
 #include "apps/thimble/bench/commands.h"
 #include "apps/thimble/bench/compare.h"
-#include "apps/thimble/bench/measure.h"
+#include "apps/thimble/bench/kernel_cases.h"
 #include "apps/thimble/bench/rival.h"
 #include "apps/thimble/bench/rotation.h"
 #include "base/random.h"
@@ -68,53 +68,6 @@ Measured measure_product(const Case& c, const Rotation& weights, uint64_t n, Riv
   return m;
 }
 
-struct Line {
-  std::string op;
-  std::string layout;
-  std::string shape;  // as a person reads it
-  std::vector<uint64_t> sizes;
-  uint64_t n = 0;
-  uint32_t threads = 0;
-  double bytes = 0;
-  double flops = 0;
-  Measured m;
-};
-
-std::string table_row(const Line& line) {
-  std::string out =
-      fmt::format("  {:<12}{:<10}{:>20}{:>5}  {:<11}{:>10.1f}{:>9.1f}{:>10.1f}{:>8.2f}", line.op,
-                  line.layout, line.shape, line.n, kernels::name(kernels::kernels()), line.m.us,
-                  1e-3 * line.bytes / line.m.us, 1e-3 * line.flops / line.m.us,
-                  roof_share(line.m, line.bytes, line.flops));
-  if (line.m.rival_us > 0) {
-    out += fmt::format("{:>11.1f}{:>7.2f}x", line.m.rival_us, line.m.rival_us / line.m.us);
-  }
-  return out + "\n";
-}
-
-std::string json_line(const Line& line) {
-  nlohmann::ordered_json json = {{"op", line.op},
-                                 {"layout", line.layout},
-                                 {"shape", line.sizes},
-                                 {"n", line.n},
-                                 {"isa", kernels::name(kernels::kernels())},
-                                 {"threads", line.threads},
-                                 {"us", line.m.us},
-                                 {"mean_us", line.m.mean_us},
-                                 {"gbps", 1e-3 * line.bytes / line.m.us},
-                                 {"gflops", 1e-3 * line.flops / line.m.us},
-                                 {"dram_gbps", line.m.read_gbps},
-                                 {"compute_gops", line.m.compute_gops},
-                                 {"roof_share", roof_share(line.m, line.bytes, line.flops)},
-                                 {"rival_us", nullptr}};
-  if (line.m.rival_us > 0) json["rival_us"] = line.m.rival_us;
-  return json.dump() + "\n";
-}
-
-void print(const Line& line, const KernelsFlags& flags) {
-  print_out(flags.json ? json_line(line) : table_row(line));
-}
-
 // `rival` may be null. It is asked once a shape and n, beside the packed layout.
 Result<void> run_case(const Case& c, const KernelsFlags& flags, Rival* rival,
                       kernels::Context context) {
@@ -128,114 +81,18 @@ Result<void> run_case(const Case& c, const KernelsFlags& flags, Rival* rival,
       if (rival != nullptr && packed && c.format == WeightFormat::kFp4Group32) {
         product = THIMBLE_TRY(rival->product(c.outputs, c.inputs, n));
       }
-      Line line{.op = c.op,
-                .layout = layout,
-                .shape = fmt::format("{} x {}", c.outputs, c.inputs),
-                .sizes = {c.outputs, c.inputs},
-                .n = n,
-                .threads = context.pool.size(),
-                .bytes = weights.bytes_each(),
-                .flops = 2.0 * static_cast<double>(n) * c.outputs * c.inputs,
-                .m = measure_product(c, weights, n, product.get(), context)};
-      print(line, flags);
+      KernelLine line{.op = c.op,
+                      .layout = layout,
+                      .shape = fmt::format("{} x {}", c.outputs, c.inputs),
+                      .sizes = {c.outputs, c.inputs},
+                      .n = n,
+                      .threads = context.pool.size(),
+                      .bytes = weights.bytes_each(),
+                      .flops = 2.0 * static_cast<double>(n) * c.outputs * c.inputs,
+                      .m = measure_product(c, weights, n, product.get(), context)};
+      print_line(line, flags.json);
     }
   }
-  return {};
-}
-
-// One query of the released model's 32 heads against keys of so many entries.
-Result<void> run_index(uint64_t entries, const KernelsFlags& flags, kernels::Context context) {
-  constexpr uint32_t kHeads = 32;
-  constexpr uint32_t kDims = 128;
-  constexpr uint32_t kTileBytes = 16 * 68;
-  const uint64_t tiles = entries / 16;
-  const uint64_t copies = std::max<uint64_t>(1, kRotatedBytes / (tiles * kTileBytes));
-  const auto keys = THIMBLE_TRY(base::HugeMemory::create(copies * tiles * kTileBytes, "keys"));
-  const std::span<std::byte> memory = keys.bytes();
-  base::SplitMix64 random(3);
-  for (size_t i = 0; i < memory.size(); ++i) {
-    const bool scale = i % kTileBytes >= 1024;
-    memory[i] = static_cast<std::byte>(scale ? 120 + random.below(8) : random.below(256));
-  }
-  std::vector<float> q = random_activations(kHeads * kDims);
-  kernels::round_mxfp4(q);
-  const std::vector<float> weights(kHeads, 0.1F);
-  std::vector<int32_t> selected(512);
-  Line line{.op = "index_score",
-            .layout = "tiles",
-            .shape = fmt::format("{} entries", entries),
-            .sizes = {entries, kHeads, kDims},
-            .n = 1,
-            .threads = context.pool.size(),
-            .bytes = static_cast<double>(entries) * 68,
-            .flops = 2.0 * static_cast<double>(entries) * kHeads * kDims,
-            .m = {}};
-  line.m = measure(context.pool, kernels::Burn::kInt8, memory, [&](size_t turn) {
-    std::byte* pages = &memory[turn % copies * tiles * kTileBytes];
-    kernels::SelectJob job;
-    job.q = q.data();
-    job.head_weights = weights.data();
-    job.keys = {&pages,     0,     static_cast<uint32_t>(tiles),
-                kTileBytes, kDims, kernels::TileFormat::kMxfp4};
-    job.visible = entries;
-    job.selected = selected.data();
-    kernels::index_select({&job, 1}, {kHeads, kDims, 512, 0, 0}, context);
-  });
-  CHECK(selected.back() >= 0);
-  print(line, flags);
-  return {};
-}
-
-// Queries of the released model: 64 heads over a full window and 512 selected of 2^20 entries.
-Result<void> run_attend(uint64_t n, const KernelsFlags& flags, kernels::Context context) {
-  constexpr uint32_t kHeads = 64;
-  constexpr uint32_t kDims = 512;
-  constexpr uint32_t kWindow = 128;
-  constexpr uint32_t kSelected = 512;
-  constexpr uint64_t kEntries = 1 << 20;
-  std::vector<std::byte> ring(kWindow * 528);
-  const auto page = THIMBLE_TRY(base::HugeMemory::create(kEntries * 288, "entries"));
-  base::SplitMix64 random(4);
-  // Scales near one: with any byte for an exponent most rows would be subnormal, which costs some
-  // CPUs a hundred cycles a product.
-  for (size_t i = 0; i < ring.size(); ++i) {
-    const bool scale = i % 528 >= kDims;
-    ring[i] = static_cast<std::byte>(scale ? 120 + random.below(8) : random.below(0x78));
-  }
-  for (std::byte& code : page.bytes()) code = static_cast<std::byte>(random.below(0x78));
-  kernels::Workspace memory;  // aligned, as a step's rows are
-  const std::span<float> q = memory.take<float>(n * kHeads * kDims);
-  std::ranges::copy(random_activations(q.size()), q.begin());
-  const std::vector<float> sink(kHeads, 0.0F);
-  std::vector<float> out(q.size());
-  std::vector<int32_t> selected(kSelected);
-  std::vector<kernels::AttendJob> jobs(n);
-  std::byte* pages = page.data();
-  Line line{.op = "attend",
-            .layout = "rows",
-            .shape = "64 heads, 128 + 512",
-            .sizes = {kHeads, kDims, kWindow, kSelected},
-            .n = n,
-            .threads = context.pool.size(),
-            .bytes = static_cast<double>(n) * (kWindow * 528 + kSelected * 288),
-            .flops = 4.0 * static_cast<double>(n) * kHeads * kDims * (kWindow + kSelected),
-            .m = {}};
-  line.m = measure(context.pool, kernels::Burn::kFma, page.bytes(), [&](size_t turn) {
-    for (uint32_t i = 0; i < kSelected; ++i) {
-      selected[i] = static_cast<int32_t>((uint64_t{i} * 2048 + turn * 37 % 2048) % kEntries);
-    }
-    for (uint64_t i = 0; i < n; ++i) {
-      jobs[i].q = &q[i * kHeads * kDims];
-      jobs[i].out = &out[i * kHeads * kDims];
-      jobs[i].window = {ring.data(), kWindow, 528, kDims, kernels::RowFormat::kWindowFp8};
-      jobs[i].window_end = kWindow;
-      jobs[i].main = {&pages, 0, kEntries, 288, kDims, kernels::RowFormat::kMainFp4};
-      jobs[i].selected = selected;
-    }
-    kernels::attend(jobs, {kHeads, kDims, 0.044194F, sink.data()}, context);
-  });
-  CHECK(std::isfinite(out[0]));
-  print(line, flags);
   return {};
 }
 
@@ -268,12 +125,9 @@ Result<void> run_table(const kernels::Table& table, const KernelsFlags& flags,
     if (!flags.op.empty() && flags.op != c.op) continue;
     THIMBLE_TRY(run_case(c, flags, rival.get(), context));
   }
-  if (flags.op.empty() || flags.op == "attend") {
-    for (const uint64_t n : {1, 16}) THIMBLE_TRY(run_attend(n, flags, context));
-  }
-  if (flags.op.empty() || flags.op == "index_score") {
-    for (const uint64_t entries : {1 << 16, 1 << 20})
-      THIMBLE_TRY(run_index(entries, flags, context));
+  for (const auto& [op, run] : other_cases()) {
+    if (!flags.op.empty() && flags.op != op) continue;
+    for (const KernelLine& line : THIMBLE_TRY(run(context))) print_line(line, flags.json);
   }
   return {};
 }
@@ -325,7 +179,7 @@ Command bench_kernels_command() {
             options.add("--isa", flags->isa, "one instruction set; else all but scalar");
             options.choice("--op", flags->op,
                            {"gemv_mxfp4", "gemm_mxfp4", "gemv_fp8", "gemm_fp8", "gemv_bf16",
-                            "attend", "index_score"},
+                            "attend", "index_score", "mhc"},
                            "one operation; else all");
             options.add("--rival", flags->rival,
                         "folder of ggml's libraries; else build/rival, if it is there");

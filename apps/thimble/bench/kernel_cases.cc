@@ -1,0 +1,170 @@
+#include "apps/thimble/bench/kernel_cases.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "apps/thimble/bench/rotation.h"
+#include "base/check.h"
+#include "base/huge_memory.h"
+#include "base/random.h"
+
+namespace thimble::app {
+namespace {
+
+// One query of the released model's 32 heads against keys of so many entries.
+Result<KernelLine> run_index(uint64_t entries, kernels::Context context) {
+  constexpr uint32_t kHeads = 32;
+  constexpr uint32_t kDims = 128;
+  constexpr uint32_t kTileBytes = 16 * 68;
+  const uint64_t tiles = entries / 16;
+  const uint64_t copies = std::max<uint64_t>(1, kRotatedBytes / (tiles * kTileBytes));
+  const auto keys = THIMBLE_TRY(base::HugeMemory::create(copies * tiles * kTileBytes, "keys"));
+  const std::span<std::byte> memory = keys.bytes();
+  base::SplitMix64 random(3);
+  for (size_t i = 0; i < memory.size(); ++i) {
+    const bool scale = i % kTileBytes >= 1024;
+    memory[i] = static_cast<std::byte>(scale ? 120 + random.below(8) : random.below(256));
+  }
+  std::vector<float> q = random_activations(kHeads * kDims);
+  kernels::round_mxfp4(q);
+  const std::vector<float> weights(kHeads, 0.1F);
+  std::vector<int32_t> selected(512);
+  KernelLine line{.op = "index_score",
+                  .layout = "tiles",
+                  .shape = fmt::format("{} entries", entries),
+                  .sizes = {entries, kHeads, kDims},
+                  .n = 1,
+                  .threads = context.pool.size(),
+                  .bytes = static_cast<double>(entries) * 68,
+                  .flops = 2.0 * static_cast<double>(entries) * kHeads * kDims,
+                  .m = {}};
+  line.m = measure(context.pool, kernels::Burn::kInt8, memory, [&](size_t turn) {
+    std::byte* pages = &memory[turn % copies * tiles * kTileBytes];
+    kernels::SelectJob job;
+    job.q = q.data();
+    job.head_weights = weights.data();
+    job.keys = {&pages,     0,     static_cast<uint32_t>(tiles),
+                kTileBytes, kDims, kernels::TileFormat::kMxfp4};
+    job.visible = entries;
+    job.selected = selected.data();
+    kernels::index_select({&job, 1}, {kHeads, kDims, 512, 0, 0}, context);
+  });
+  CHECK(selected.back() >= 0);
+  return line;
+}
+
+// Queries of the released model: 64 heads over a full window and 512 selected of 2^20 entries.
+Result<KernelLine> run_attend(uint64_t n, kernels::Context context) {
+  constexpr uint32_t kHeads = 64;
+  constexpr uint32_t kDims = 512;
+  constexpr uint32_t kWindow = 128;
+  constexpr uint32_t kSelected = 512;
+  constexpr uint64_t kEntries = 1 << 20;
+  std::vector<std::byte> ring(kWindow * 528);
+  const auto page = THIMBLE_TRY(base::HugeMemory::create(kEntries * 288, "entries"));
+  base::SplitMix64 random(4);
+  // Scales near one: with any byte for an exponent most rows would be subnormal, which costs some
+  // CPUs a hundred cycles a product.
+  for (size_t i = 0; i < ring.size(); ++i) {
+    const bool scale = i % 528 >= kDims;
+    ring[i] = static_cast<std::byte>(scale ? 120 + random.below(8) : random.below(0x78));
+  }
+  for (std::byte& code : page.bytes()) code = static_cast<std::byte>(random.below(0x78));
+  kernels::Workspace memory;  // aligned, as a step's rows are
+  const std::span<float> q = memory.take<float>(n * kHeads * kDims);
+  std::ranges::copy(random_activations(q.size()), q.begin());
+  const std::vector<float> sink(kHeads, 0.0F);
+  std::vector<float> out(q.size());
+  std::vector<int32_t> selected(kSelected);
+  std::vector<kernels::AttendJob> jobs(n);
+  std::byte* pages = page.data();
+  KernelLine line{.op = "attend",
+                  .layout = "rows",
+                  .shape = "64 heads, 128 + 512",
+                  .sizes = {kHeads, kDims, kWindow, kSelected},
+                  .n = n,
+                  .threads = context.pool.size(),
+                  .bytes = static_cast<double>(n) * (kWindow * 528 + kSelected * 288),
+                  .flops = 4.0 * static_cast<double>(n) * kHeads * kDims * (kWindow + kSelected),
+                  .m = {}};
+  line.m = measure(context.pool, kernels::Burn::kFma, page.bytes(), [&](size_t turn) {
+    for (uint32_t i = 0; i < kSelected; ++i) {
+      selected[i] = static_cast<int32_t>((uint64_t{i} * 2048 + turn * 37 % 2048) % kEntries);
+    }
+    for (uint64_t i = 0; i < n; ++i) {
+      jobs[i].q = &q[i * kHeads * kDims];
+      jobs[i].out = &out[i * kHeads * kDims];
+      jobs[i].window = {ring.data(), kWindow, 528, kDims, kernels::RowFormat::kWindowFp8};
+      jobs[i].window_end = kWindow;
+      jobs[i].main = {&pages, 0, kEntries, 288, kDims, kernels::RowFormat::kMainFp4};
+      jobs[i].selected = selected;
+    }
+    kernels::attend(jobs, {kHeads, kDims, 0.044194F, sink.data()}, context);
+  });
+  CHECK(std::isfinite(out[0]));
+  return line;
+}
+
+// Mix, Sinkhorn, the sublayer's input and the way back, of the released model's four copies. The
+// least traffic: the stream read and written, the input written, the output read.
+Result<KernelLine> run_mhc(uint64_t n, kernels::Context context) {
+  constexpr uint32_t kCopies = 4;
+  constexpr uint32_t kHidden = 5120;
+  constexpr uint32_t kWidth = kCopies * kHidden;
+  constexpr uint32_t kMixes = (2 + kCopies) * kCopies;
+  const uint64_t turn_floats = uint64_t{kMixes} * kWidth + n * kWidth;
+  const uint64_t copies = 1 + kRotatedBytes / (turn_floats * sizeof(float));
+  const auto memory = THIMBLE_TRY(
+      base::HugeMemory::create(copies * turn_floats * sizeof(float), "hyper-connections"));
+  auto* const floats = reinterpret_cast<float*>(memory.data());
+  const std::vector<float> values = random_activations(turn_floats);
+  for (uint64_t i = 0; i < copies; ++i) std::ranges::copy(values, floats + i * turn_floats);
+  const std::vector<float> base(kMixes, 0.1F);
+  const std::vector<float> scale(3, 0.01F);
+  std::vector<float> x(n * kHidden);
+  const std::vector<float> y = random_activations(n * kHidden);
+  std::vector<float> pre(n * kCopies), post(n * kCopies), comb(n * kCopies * kCopies);
+  const kernels::HcMix mix = {
+      {pre.data(), n, kCopies}, {post.data(), n, kCopies}, {comb.data(), n, kCopies * kCopies}};
+  KernelLine line{.op = "mhc",
+                  .layout = "float32",
+                  .shape = fmt::format("{} x {}", kCopies, kHidden),
+                  .sizes = {kCopies, kHidden},
+                  .n = n,
+                  .threads = context.pool.size(),
+                  .bytes = 4.0 * (double{kMixes} * kWidth +
+                                  static_cast<double>(n) * (2 * kCopies + 2) * kHidden),
+                  .flops = 2.0 * static_cast<double>(n) * kWidth * (kMixes + 1 + kCopies + 1),
+                  .m = {}};
+  line.m = measure(context.pool, kernels::Burn::kFma, memory.bytes(), [&](size_t turn) {
+    float* const fn = floats + turn % copies * turn_floats;
+    const kernels::Rows<float> stream(fn + uint64_t{kMixes} * kWidth, n, kWidth);
+    kernels::hc_mix({fn, scale.data(), base.data(), kCopies, 20, 1e-6F, 1e-6F}, stream, mix,
+                    context);
+    kernels::hc_collapse(stream, mix.pre, {x.data(), n, kHidden}, context);
+    kernels::hc_post(stream, {y.data(), n, kHidden}, mix, context);
+  });
+  CHECK(std::isfinite(x[0]));
+  return line;
+}
+
+// The lines of run() for each size.
+auto each(std::vector<uint64_t> sizes, Result<KernelLine> (*run)(uint64_t, kernels::Context)) {
+  return [=](kernels::Context context) -> Result<std::vector<KernelLine>> {
+    std::vector<KernelLine> lines;
+    for (const uint64_t size : sizes) lines.push_back(THIMBLE_TRY(run(size, context)));
+    return lines;
+  };
+}
+
+}  // namespace
+
+std::vector<KernelCase> other_cases() {
+  return {{"attend", each({1, 16}, run_attend)},
+          {"index_score", each({1 << 16, 1 << 20}, run_index)},
+          {"mhc", each({1, 8, 512}, run_mhc)}};
+}
+
+}  // namespace thimble::app

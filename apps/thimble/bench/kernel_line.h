@@ -1,0 +1,27 @@
+// A line of `thimble bench kernels`: one operation at one shape, measured.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "apps/thimble/bench/measure.h"
+
+namespace thimble::app {
+
+struct KernelLine {
+  std::string op;
+  std::string layout;
+  std::string shape;  // as a person reads it
+  std::vector<uint64_t> sizes;
+  uint64_t n = 0;
+  uint32_t threads = 0;
+  double bytes = 0;
+  double flops = 0;
+  Measured m;
+};
+
+// A row of the table, or an object of JSON; the instruction set is the one that is chosen now.
+void print_line(const KernelLine& line, bool json);
+
+}  // namespace thimble::app
