@@ -13,8 +13,8 @@ namespace {
 
 using internal::divide_up;
 
-constexpr uint64_t kRunStep = 32;       // outputs: the rows that share FP8 scales
-constexpr uint64_t kSmallRunStep = 4;   // of weights without scales, where there would be few tasks
+constexpr uint64_t kRunStep = 32;      // outputs: the rows that share FP8 scales
+constexpr uint64_t kSmallRunStep = 4;  // of weights without scales, where there would be few tasks
 constexpr uint64_t kFewTasks = 4;
 constexpr uint64_t kFastRunStep = 128;  // blocks of 16 that are run side by side
 

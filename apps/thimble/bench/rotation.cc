@@ -9,10 +9,15 @@
 namespace thimble::app {
 namespace {
 
-// Any bytes that are numbers in every format, and scales near one.
-void fill(std::byte* at, uint64_t codes, uint64_t scales) {
+// Any bytes that are numbers in every format, and scales near one. Bfloat16 values are near one
+// too: subnormal ones would cost some CPUs a hundred cycles a product.
+void fill(kernels::WeightFormat format, std::byte* at, uint64_t codes, uint64_t scales) {
   base::SplitMix64 random(1);
-  for (uint64_t i = 0; i < codes; ++i) at[i] = static_cast<std::byte>(random.below(0x40));
+  const bool bf16 = format == kernels::WeightFormat::kBF16;
+  for (uint64_t i = 0; i < codes; ++i) {
+    const bool exponent = bf16 && i % 2 == 1;
+    at[i] = static_cast<std::byte>(exponent ? 0x3F : random.below(0x40));
+  }
   for (uint64_t i = 0; i < scales; ++i) at[codes + i] = static_cast<std::byte>(118 + i % 4);
 }
 
@@ -31,7 +36,7 @@ Result<Rotation> Rotation::create(kernels::WeightFormat format, uint32_t outputs
   out.memory_ = THIMBLE_TRY(base::HugeMemory::create(count * each, "weights"));
   out.bytes_each_ = static_cast<double>(codes + scales);
   std::vector<std::byte> plain(codes + scales);
-  fill(plain.data(), codes, scales);
+  fill(format, plain.data(), codes, scales);
   for (uint64_t i = 0; i < count; ++i) {
     std::byte* const mine = out.memory_.data() + i * each;
     kernels::WeightView one = view;

@@ -86,6 +86,15 @@ inline constexpr uint64_t kBytesAhead = 2048;
   fetch(at + kBytesAhead, bytes);
 }
 
+// Where from the begin of a block the group lies that is wanted kAhead groups after `group`, if
+// kBlocks of them are read side by side.
+template <uint32_t kAhead, uint32_t kBlocks>
+[[gnu::always_inline]] inline uint64_t group_ahead(uint32_t group, uint32_t groups,
+                                                   uint64_t group_bytes, uint64_t block_bytes) {
+  const uint64_t to = uint64_t{group} + kAhead;
+  return to < groups ? to * group_bytes : kBlocks * block_bytes + (to - groups) * group_bytes;
+}
+
 // --- FP4.
 
 // Expanded codes of a group: 8 pieces of 64 bytes, each code doubled and 12 larger, so unsigned.
@@ -163,19 +172,22 @@ inline void fp4_rows(const std::byte* codes, const std::byte* scales, const Int8
 template <class V, class I, uint32_t kBlocks>
 inline void fp4_one_row(const std::byte* blocks, uint64_t block_bytes, const Int8Rows& x,
                         V (&total)[kBlocks]) {
+  constexpr uint64_t kGroupBytes = kExpandedBytes / 2;
   const uint32_t groups = x.groups();
-  const uint64_t codes_bytes = uint64_t{groups} * (kExpandedBytes / 2);
+  const uint64_t codes_bytes = groups * kGroupBytes;
 #pragma GCC unroll 8
   for (uint32_t b = 0; b < kBlocks; ++b) total[b] = V::zero();
   for (uint32_t g = 0; g < groups; ++g) {
+    const uint64_t ahead = group_ahead<4, kBlocks>(g, groups, kGroupBytes, block_bytes);
     const int8_t* const at[1] = {x.codes + uint64_t{g} * kPackInputs};
     const typename I::Acc start = I::set(x.offsets[g]);
     const V half_scale = V::set(x.half_scales[g]);
 #pragma GCC unroll 8
     for (uint32_t b = 0; b < kBlocks; ++b) {
       const std::byte* const block = blocks + b * block_bytes;
+      fetch(block + ahead, kGroupBytes);
       typename I::Acc acc[1] = {start};
-      const typename I::PackedCodes codes{block + uint64_t{g} * (kExpandedBytes / 2)};
+      const typename I::PackedCodes codes{block + g * kGroupBytes};
       I::template dot<1>(codes, at, acc);
       const V scale = V::load_e8m0(block + codes_bytes + uint64_t{g} * kPackOutputs);
       total[b] = fma(I::to_float(acc[0]), scale * half_scale, total[b]);
@@ -223,12 +235,10 @@ template <class V>
 struct Fp8Codes {
   static constexpr uint64_t kGroupBytes = uint64_t{kPackInputs} * kPackOutputs;
   const std::byte* at;
-  const std::byte* next;  // the block that is read after this one
-  // What is wanted kAhead groups after `group`, of so many.
-  template <uint32_t kAhead>
+  uint64_t block_bytes;
+  template <uint32_t kAhead, uint32_t kBlocks>
   [[gnu::always_inline]] void fetch_group(uint32_t group, uint32_t groups) const {
-    const uint64_t to = uint64_t{group} + kAhead;
-    fetch(to < groups ? at + to * kGroupBytes : next + (to - groups) * kGroupBytes, kGroupBytes);
+    fetch(at + group_ahead<kAhead, kBlocks>(group, groups, kGroupBytes, block_bytes), kGroupBytes);
   }
   [[gnu::always_inline]] V input(uint32_t k) const {
     return V::load_e4m3_small(at + uint64_t{k} * kPackOutputs);
@@ -237,7 +247,7 @@ struct Fp8Codes {
 template <class V>
 struct F32Codes {
   const float* at;
-  template <uint32_t kAhead>
+  template <uint32_t kAhead, uint32_t kBlocks>
   [[gnu::always_inline]] void fetch_group(uint32_t, uint32_t) const {}
   [[gnu::always_inline]] V input(uint32_t k) const {
     return V::load(at + uint64_t{k} * kPackOutputs);
@@ -267,7 +277,7 @@ inline void fp8_tile(const Codes (&codes)[kBlocks], const std::byte* const (&sca
     const uint32_t local = (g - begin) * kPackInputs;
 #pragma GCC unroll 16
     for (uint32_t b = 0; b < kBlocks; ++b) {
-      codes[b].template fetch_group<kBlocks == 1 ? 4 : 2>(g - begin, end - begin);
+      codes[b].template fetch_group<kBlocks == 1 ? 4 : 2, kBlocks>(g - begin, end - begin);
     }
 #pragma GCC unroll 4
     for (uint32_t i = 0; i < kPackInputs; ++i) {
@@ -357,7 +367,7 @@ inline void fp8_one_row(const std::byte* blocks, uint64_t block_bytes, uint64_t 
   const std::byte* scales[kBlocks];
   float* totals[kBlocks];
   for (uint32_t b = 0; b < kBlocks; ++b) {
-    codes[b] = {blocks + b * block_bytes, blocks + (b + kBlocks) * block_bytes};
+    codes[b] = {blocks + b * block_bytes, block_bytes};
     scales[b] = blocks + b * block_bytes + codes_bytes;
     totals[b] = total + b * kPackOutputs;
   }
@@ -372,7 +382,7 @@ inline void fp8_few_rows(const std::byte* block, uint64_t codes_bytes, const Flo
   in_tiles<V::kPackedRows>(x.rows, [&](auto count, uint64_t row) {
     constexpr uint32_t kRows = decltype(count)::value;
     float* const totals[1] = {total + row * kPackOutputs};
-    fp8_tile<V, kRows, 1>({Fp8Codes<V>{block, scales[0] + x.cols / kPackInputs}}, scales,
+    fp8_tile<V, kRows, 1>({Fp8Codes<V>{block, codes_bytes + x.cols / kPackInputs}}, scales,
                           x.data + row * x.cols, 0, x.cols / kPackInputs, totals);
   });
 }
