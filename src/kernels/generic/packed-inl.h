@@ -369,6 +369,7 @@ inline void fp8_one_row(const std::byte* blocks, uint64_t block_bytes, uint64_t 
   for (uint32_t b = 0; b < kBlocks; ++b) {
     codes[b] = {blocks + b * block_bytes, block_bytes};
     scales[b] = blocks + b * block_bytes + codes_bytes;
+    fetch(scales[b] + kBlocks * block_bytes, groups);
     totals[b] = total + b * kPackOutputs;
   }
   fp8_tile<V, 1, kBlocks>(codes, scales, x, 0, groups, totals);
