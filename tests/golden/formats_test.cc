@@ -313,7 +313,9 @@ TEST(GoldenFormats, CandidateBlocks) {
     const uint64_t entries = view(file, name + ".scores").shape[1];
     for (uint64_t i = 0; i < entries; ++i) {
       std::vector<uint8_t> blocks((entries + size - 1) / size, 0);
-      kernels::select_blocks({&scores[i * entries], i + 1}, size, keep, blocks.data());
+      std::vector<uint32_t> maxima(i / size + 1);
+      kernels::score_maxima({&scores[i * entries], i + 1}, size, maxima.data());
+      kernels::select_blocks(maxima, keep, blocks.data());
       for (uint64_t e = 0; e < entries; ++e) {
         ASSERT_EQ(blocks[e / size], mask[i * entries + e]) << name << " query " << i << " " << e;
       }
