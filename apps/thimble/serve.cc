@@ -46,6 +46,7 @@ struct ServeFlags {
   std::string chat_encoding = "recipe";
   std::optional<uint32_t> max_tokens_default;
   CacheFlags cache;
+  bool check_cache = false;
 };
 
 Result<std::string> api_key(const ServeFlags& flags) {
@@ -128,6 +129,7 @@ engine::EngineOptions engine_options(const ServeFlags& flags) {
   options.sequences_max = flags.max_sequences;
   options.context_tokens = flags.context;
   options.measures_replay = true;
+  options.checks_cache = flags.check_cache;
   apply(flags.cache, options);
   return options;
 }
@@ -232,6 +234,8 @@ void describe(ServeFlags& flags, Options& options) {
   options.add("--max-tokens-default", flags.max_tokens_default,
               "for requests that do not say (8192, with reasoning 65536, or what fits)");
   describe(flags.cache, options);
+  options.flag("--check-cache", flags.check_cache,
+               "count the cache's books anew after every step and end at a mistake: slow");
   options.flag("--print-plan", flags.print_plan,
                "say what the memory would be spent on, read no weights and serve nobody");
 }

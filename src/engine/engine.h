@@ -38,7 +38,7 @@ struct EngineOptions {
   std::optional<uint64_t> kv_bytes = {};  // pool of global KV; empty: what memory allows
   std::optional<uint64_t> snapshot_bytes = {};  // window snapshots; empty: a tenth of the memory
   uint32_t snapshot_ttl_seconds = 600;          // since their last use
-  bool checks_cache = false;     // counts the whole cache anew after every step: for tests
+  bool checks_cache = false;     // counts the whole cache anew after every step: slow
   bool measures_replay = false;  // times some rows, so that the plan tells what policies cost
 };
 

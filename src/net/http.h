@@ -65,7 +65,8 @@ class HttpExchange {
 
   virtual void respond(HttpResponse response) = 0;
 
-  // The head (status and headers of `head`) leaves with the first write() or heartbeat.
+  // The head (status and headers of `head`) leaves with the first write() or heartbeat. Writes that
+  // follow each other within some milliseconds may leave together.
   virtual void begin_stream(HttpResponse head, StreamOptions options) = 0;
   // False: nobody reads any more (the client left, or its buffer was full and it was dropped).
   virtual bool write(std::string bytes) = 0;

@@ -153,6 +153,45 @@ TEST_F(HttpServerTest, StreamsInChunks) {
   EXPECT_EQ(client.receive_some(), "");  // and closed it is
 }
 
+// The body of a whole answer in chunks.
+std::string unchunked(std::string_view answer) {
+  std::string body;
+  for (std::string_view rest = answer.substr(answer.find("\r\n\r\n") + 4); !rest.empty();) {
+    const size_t size = std::stoul(std::string(rest), nullptr, 16);
+    const size_t begin = rest.find("\r\n") + 2;
+    body += rest.substr(begin, size);
+    rest.remove_prefix(begin + size + 2);
+  }
+  return body;
+}
+
+// The first piece leaves at once; the others need not one by one, but soon and in their order.
+TEST_F(HttpServerTest, PiecesOfAStreamLeaveTogether) {
+  serve();
+  LoopbackClient client(port());
+  client.send(request_text("GET", "/stream"));
+  const Held exchange = next();
+  exchange->begin_stream({200, {}, {}}, {});
+  exchange->write("0;");
+  std::string seen;
+  while (seen.find("0;") == std::string::npos) seen += client.receive_some();
+  std::string expected = "0;";
+  for (int i = 1; i < 500; ++i) {
+    const std::string piece = std::to_string(i) + ";";
+    EXPECT_TRUE(exchange->write(piece));
+    expected += piece;
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  while (seen.find("499;") == std::string::npos) seen += client.receive_some();
+  size_t chunks = 0;
+  for (size_t at = 0; (at = seen.find(";\r\n", at)) != std::string::npos; ++at) ++chunks;
+  EXPECT_LT(chunks, 250u);
+  exchange->write("last");
+  exchange->end_stream();
+  while (!seen.ends_with("0\r\n\r\n")) seen += client.receive_some();
+  EXPECT_EQ(unchunked(seen), expected + "last");
+}
+
 TEST_F(HttpServerTest, OldClientsGetStreamsWithoutChunks) {
   serve();
   LoopbackClient client(port());

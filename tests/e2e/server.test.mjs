@@ -148,6 +148,25 @@ test('a busy port is an error that names it', async () => {
   assert.equal(await server.stop(), 0);
 });
 
+test('after kill -9 the same start serves the same answers', async () => {
+  const ask = async (server) => {
+    const response = await server.post('/v1/completions',
+      { prompt: 'again', max_tokens: 8, temperature: 0 });
+    return (await response.json()).choices[0].text;
+  };
+  const server = await Server.start();
+  const { port } = new URL(server.url);
+  const before = await ask(server);
+  const stream = await server.post('/v1/chat/completions',
+    { ...chat, max_tokens: 20_000, stream: true });
+  await stream.body.getReader().read();
+  server.child.kill('SIGKILL');
+  await server.exit;
+  const next = await Server.start('--port', port);
+  assert.equal(await ask(next), before);
+  assert.equal(await next.stop(), 0);
+});
+
 test('a full queue says when to come back', async () => {
   const server = await Server.start('--queue', '1', '--max-sequences', '1');
   const long = { ...chat, max_tokens: 20_000, stream: true };

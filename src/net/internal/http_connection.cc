@@ -14,6 +14,7 @@ namespace {
 
 constexpr size_t kReadBytes = 16 << 10;
 constexpr uint32_t kTickMs = 1000;
+constexpr int64_t kGatherUs = 4000;  // pieces of a stream that come sooner leave together
 constexpr uint32_t kLingerMs = 2000;
 constexpr uint32_t kLingerStoppingMs = 100;
 
@@ -26,7 +27,10 @@ bool may_have_body(uint32_t status) { return status >= 200 && status != 204 && s
 }  // namespace
 
 Connection::Connection(tcp::socket socket, ServerState& server)
-    : socket_(std::move(socket)), timer_(socket_.get_executor()), server_(server) {
+    : socket_(std::move(socket)),
+      timer_(socket_.get_executor()),
+      gather_timer_(socket_.get_executor()),
+      server_(server) {
   read_buffer_.resize(kReadBytes);
 }
 
@@ -53,6 +57,7 @@ void Connection::close() {
   boost::system::error_code ignored;
   socket_.close(ignored);
   timer_.cancel();
+  gather_timer_.cancel();
   account_body(0);
   server_.connections.erase(this);
   if (const auto exchange = exchange_.lock()) exchange->mark_gone();
@@ -213,7 +218,8 @@ void Connection::respond(const HttpResponse& response) {
   send(out);
 }
 
-void Connection::begin_stream(const HttpResponse& head, const StreamOptions& options) {
+void Connection::begin_stream(const HttpResponse& head, const StreamOptions& options,
+                              std::shared_ptr<Outbox> outbox) {
   if (state_ != State::kAnswering || last_word_ || streaming_) return;
   streaming_ = true;
   // A stream is the last answer of its connection. Without chunks only closing ends it; with them
@@ -221,6 +227,8 @@ void Connection::begin_stream(const HttpResponse& head, const StreamOptions& opt
   keep_alive_ = false;
   head_ = head_text(head, true);
   stream_ = options;
+  outbox_ = std::move(outbox);
+  taken_at_us_ = 0;
   quiet_since_us_ = base::monotonic_us();
   arm(tick_ms());
 }
@@ -230,6 +238,24 @@ void Connection::release_head() {
   const std::string head = std::move(*head_);
   head_.reset();
   send(head);
+}
+
+void Connection::take_soon() {
+  const int64_t wait_us = taken_at_us_ + kGatherUs - base::monotonic_us();
+  if (wait_us <= 0) return take_now();
+  gather_timer_.expires_after(std::chrono::microseconds(wait_us));
+  gather_timer_.async_wait(
+      [self = shared_from_this(), outbox = outbox_](const boost::system::error_code& error) {
+        if (!error && self->outbox_ == outbox) self->take_now();
+      });
+}
+
+void Connection::take_now() {
+  if (!outbox_) return;
+  const std::string bytes = outbox_->take();
+  if (bytes.empty()) return;
+  taken_at_us_ = base::monotonic_us();
+  write(bytes);
 }
 
 void Connection::write(std::string_view bytes) {
@@ -251,6 +277,7 @@ void Connection::send_chunk(std::string_view bytes) {
 
 void Connection::end_stream() {
   if (state_ != State::kAnswering || last_word_ || !streaming_) return;
+  take_now();
   release_head();
   last_word_ = true;
   if (http_1_1_ && !head_only_) {
@@ -261,6 +288,7 @@ void Connection::end_stream() {
 }
 
 void Connection::abort_stream(const HttpResponse& unsent, std::string_view tail) {
+  take_now();
   if (!streaming_ || head_) {
     head_.reset();
     streaming_ = false;
@@ -305,6 +333,7 @@ void Connection::on_written(const boost::system::error_code& error, size_t bytes
 
 void Connection::answer_complete() {
   exchange_.reset();
+  outbox_.reset();
   account_body(0);
   if (keep_alive_ && !server_.stopping) {
     next_request();

@@ -38,6 +38,18 @@ class Mailbox {
   asio::io_context* io_;
 };
 
+// What a stream wrote and the I/O thread has not yet taken. Threads: any.
+class Outbox {
+ public:
+  // True: the I/O thread has to be told; it knows already if something lies there.
+  bool add(std::string_view bytes);
+  std::string take();
+
+ private:
+  std::mutex mutex_;
+  std::string bytes_;
+};
+
 class Connection;
 
 // What connections share: limits, handler, who is connected. I/O thread only.
@@ -79,6 +91,7 @@ class Exchange : public HttpExchange, public std::enable_shared_from_this<Exchan
   const std::weak_ptr<Connection> connection_;
   const std::shared_ptr<Mailbox> mailbox_;
   const uint64_t unsent_bytes_max_;
+  const std::shared_ptr<Outbox> outbox_ = std::make_shared<Outbox>();
   std::atomic<uint64_t> unsent_bytes_{0};
   std::atomic<bool> gone_{false};
   std::mutex mutex_;  // guards the rest
@@ -98,8 +111,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // Called through Exchange.
   void respond(const HttpResponse& response);
-  void begin_stream(const HttpResponse& head, const StreamOptions& options);
-  void write(std::string_view bytes);
+  void begin_stream(const HttpResponse& head, const StreamOptions& options,
+                    std::shared_ptr<Outbox> outbox);
+  // Something lies in the outbox. Soon after the last piece it waits for company (kGatherUs).
+  void take_soon();
   void end_stream();
   void abort_stream(const HttpResponse& unsent, std::string_view tail);
   // Answers for the handler and closes. No answer may have begun.
@@ -125,6 +140,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   std::string head_text(const HttpResponse& response, bool stream) const;
   void release_head();
+  void take_now();
+  void write(std::string_view bytes);
   void send_chunk(std::string_view bytes);
   void send(std::string_view bytes);
   void start_write();
@@ -143,6 +160,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   tcp::socket socket_;
   asio::steady_timer timer_;
   uint64_t timer_serial_ = 0;  // an older wait that fires late is ignored
+  asio::steady_timer gather_timer_;
   ServerState& server_;
   State state_ = State::kIdle;
 
@@ -164,6 +182,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool last_word_ = false;           // nothing will be added to the answer
   std::optional<std::string> head_;  // of a stream, not yet sent
   StreamOptions stream_;
+  std::shared_ptr<Outbox> outbox_;
+  int64_t taken_at_us_ = 0;     // when something was last taken from it
   int64_t quiet_since_us_ = 0;  // when the stream last said something
 
   // What leaves.

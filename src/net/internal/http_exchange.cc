@@ -14,6 +14,18 @@ void Mailbox::close() {
   io_ = nullptr;
 }
 
+bool Outbox::add(std::string_view bytes) {
+  const std::lock_guard lock(mutex_);
+  const bool was_empty = bytes_.empty();
+  bytes_ += bytes;
+  return was_empty && !bytes.empty();
+}
+
+std::string Outbox::take() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(bytes_, {});
+}
+
 Exchange::Exchange(HttpRequest request, std::weak_ptr<Connection> connection,
                    std::shared_ptr<Mailbox> mailbox, uint64_t unsent_bytes_max)
     : request_(std::move(request)),
@@ -51,9 +63,8 @@ void Exchange::respond(HttpResponse response) {
 }
 
 void Exchange::begin_stream(HttpResponse head, StreamOptions options) {
-  on_connection([head = std::move(head), options = std::move(options)](Connection& c) {
-    c.begin_stream(head, options);
-  });
+  on_connection([head = std::move(head), options = std::move(options),
+                 outbox = outbox_](Connection& c) { c.begin_stream(head, options, outbox); });
 }
 
 bool Exchange::write(std::string bytes) {
@@ -64,7 +75,7 @@ bool Exchange::write(std::string bytes) {
     mark_gone();
     return false;
   }
-  on_connection([bytes = std::move(bytes)](Connection& c) { c.write(bytes); });
+  if (outbox_->add(bytes)) on_connection([](Connection& c) { c.take_soon(); });
   return true;
 }
 
