@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <charconv>
 #include <condition_variable>
 #include <deque>
 #include <thread>
@@ -157,7 +158,8 @@ TEST_F(HttpServerTest, StreamsInChunks) {
 std::string unchunked(std::string_view answer) {
   std::string body;
   for (std::string_view rest = answer.substr(answer.find("\r\n\r\n") + 4); !rest.empty();) {
-    const size_t size = std::stoul(std::string(rest), nullptr, 16);
+    size_t size = 0;
+    std::from_chars(rest.data(), rest.data() + rest.size(), size, 16);
     const size_t begin = rest.find("\r\n") + 2;
     body += rest.substr(begin, size);
     rest.remove_prefix(begin + size + 2);

@@ -1,6 +1,6 @@
-// Aim: a server under everything that clients do at once keeps its promises: each answer is the one
-// its prompt has alone, memory stays flat, the cache's books are right after every step, and nothing
-// is left behind. Method: many short requests against the real binary with a random model, among
+// Aim: a server under everything that clients do at once keeps its promises: each answer is the
+// one its prompt has alone, memory stays flat, the cache's books are right after every step, and
+// nothing is left behind. Method: many short requests against the real binary with a random model, among
 // them aborts, floods, malformed bodies, slow readers and connections that never finish a request.
 //
 // THIMBLE_SOAK: requests (about a minute's worth unless it says otherwise). THIMBLE_SOAK_SEED,

@@ -21,7 +21,7 @@ namespace {
 struct ServeFlags {
   Path model;
   uint64_t prompt_tokens = 32;
-  uint32_t tokens = 64;
+  uint32_t tokens = 256;
   uint32_t rounds = 3;
   uint32_t threads = 0;
   uint64_t long_prompt = 0;
@@ -33,7 +33,10 @@ struct ServeFlags {
 using Prompts = std::vector<std::vector<int32_t>>;
 
 constexpr uint32_t kBatches[] = {1, 8, 32};
-constexpr uint32_t kBesideTokens = 64;  // times --tokens: of the stream beside a long prompt
+// Of both sides: choosing a token is a good part of a small model's step.
+constexpr float kTemperature = 1.0F;
+constexpr float kTopP = 0.95F;
+constexpr uint32_t kBesideTokens = 16;  // times --tokens: of the stream beside a long prompt
 
 // Ids of random words, so that none is a control token.
 std::vector<int32_t> random_prompt(const text::Tokenizer& tokenizer, uint64_t length,
@@ -110,6 +113,8 @@ class Stand {
     out.headers = {{"Content-Type", "application/json"}};
     out.body = nlohmann::json({{"prompt", prompt},
                                {"max_tokens", tokens},
+                               {"temperature", kTemperature},
+                               {"top_p", kTopP},
                                {"stream", true},
                                {"ignore_eos", true},
                                {"cache_prompt", false}})
@@ -142,6 +147,8 @@ Result<double> run_engine(Stand& stand, const Prompts& prompts, uint32_t tokens)
     engine::GenerationRequest request;
     request.prompt = prompt;
     request.max_tokens = tokens;
+    request.sampling.temperature = kTemperature;
+    request.sampling.top_p = kTopP;
     request.reuse = false;
     waiters.push_back(std::make_shared<Waiter>());
     THIMBLE_TRY(stand.engine().submit(std::move(request), waiters.back()));
