@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "kernels/internal/parallel.h"
+#include "kernels/internal/rotate.h"
 #include "kernels/internal/table_entries.h"
 #include "kernels/ops.h"
 #include "kernels/table.h"
@@ -104,6 +105,9 @@ class Attention {
     task.count = list.count;
     task.scale = shape_.scale;
     table_.attend(task);
+    if (shape_.pairs == 0) return;
+    internal::rotate(task.out, task.heads, shape_.dims, list.job->cos, list.job->sin, shape_.pairs,
+                     -1);
   }
 
  private:
@@ -156,6 +160,7 @@ void attend_heads(std::span<const AttendJob> jobs, const AttendShape& shape,
 }  // namespace
 
 void attend(std::span<const AttendJob> jobs, const AttendShape& shape, Context context) {
+  CHECK_LE(2 * shape.pairs, uint64_t{shape.dims});
   const Attention attention(shape, kernels());
   const Workspace::Mark mark(context.workspace);
   uint64_t rows_max = 0;

@@ -116,6 +116,30 @@ struct Scene {
   std::vector<float> run_all(uint32_t threads) { return run({0, 1, 2, 3, 4}, threads); }
 };
 
+// The way back is that of rope(), bit for bit, however the heads are shared out.
+TEST(Attend, TurnsItsOutputBack) {
+  for (const uint32_t heads : {1u, 5u, 16u}) {
+    Scene scene(5, heads, 48, RowFormat::kFloat, RowFormat::kFloat);
+    for (const uint32_t threads : {1u, 4u}) {
+      std::vector<float> expected = scene.run({1}, threads);
+      Bench bench(threads);
+      base::SplitMix64 random(3);
+      const std::vector<float> cos = test::normal_floats(random, 8);
+      const std::vector<float> sin = test::normal_floats(random, 8);
+      rope({expected.data(), 1, expected.size()}, heads, {cos.data(), 1, 8}, {sin.data(), 1, 8},
+           Rotation::kBackward, bench);
+      std::vector<float> out(expected.size());
+      AttendJob job = scene.job(1, out.data());
+      job.cos = cos.data();
+      job.sin = sin.data();
+      AttendShape shape = scene.shape();
+      shape.pairs = 8;
+      attend({&job, 1}, shape, bench);
+      EXPECT_TRUE(test::same_bits(out, expected)) << heads << " " << threads;
+    }
+  }
+}
+
 // attend()'s definition: double arithmetic gives `exact`, the size of the terms `bound`.
 void expect_close(Scene& scene, size_t i, const std::vector<float>& out, uint64_t at) {
   const auto rows = scene.rows_of(i);
@@ -223,6 +247,26 @@ TEST(Attend, CompanyAndThreadsDoNotMatter) {
   for (int r = 0; r < 12; ++r) crowd.push_back(static_cast<size_t>(r % 5));
   const std::vector<float> many = scene.run(crowd, 3);
   EXPECT_TRUE(same_bits({many.begin(), many.begin() + 5 * 9 * 128}, all));
+}
+
+// The workspace hands out memory as it was left: NaN there must not leak through padded columns.
+TEST(Attend, ScratchMayHoldAnything) {
+  for (uint32_t dims : {17u, 40u}) {
+    Scene scene(7, 3, dims, RowFormat::kFloat, RowFormat::kFloat);
+    const std::vector<float> expected = scene.run({4}, 1);
+    test::with_each_table([&] {
+      Bench bench(1);
+      {
+        const Workspace::Mark mark(bench.workspace);
+        std::ranges::fill(bench.workspace.take<float>(1 << 16), test::kNan);
+      }
+      std::vector<float> out(3 * dims);
+      const AttendJob job = scene.job(4, out.data());
+      attend({&job, 1}, scene.shape(), bench);
+      EXPECT_TRUE(same_bits(out, expected)) << dims;
+      EXPECT_FALSE(std::isnan(out[0]));
+    });
+  }
 }
 
 TEST(Attend, SinkExtremes) {

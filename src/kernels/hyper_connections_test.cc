@@ -155,6 +155,34 @@ TEST(HcMix, EqualsDoubleWithinTheBound) {
   }
 }
 
+// Logits whose exponentials would not be numbers.
+TEST(HcMix, LargeLogits) {
+  RandomMix random(12, 2, 4, 20);
+  for (size_t k = 8; k < random.base.size(); ++k) random.base[k] = k % 5 < 2 ? 120.0f : 119.0f;
+  const Mix mix = random.run(0, 2, 1);
+  for (uint64_t i = 0; i < 2; ++i) {
+    std::vector<double> pre, post, comb;
+    double_mix(random.weights, &random.stream[i * random.width], random.width, pre, post, comb);
+    for (uint32_t k = 0; k < 16; ++k) EXPECT_NEAR(mix.comb[i * 16 + k], comb[k], 1e-4);
+  }
+}
+
+// An epsilon that is no rounding error stands in every place of the spec.
+TEST(HcMix, EpsilonOfEveryRound) {
+  RandomMix random(13, 2, 4, 20);
+  random.weights.hc_eps = 0.05f;
+  for (const uint32_t rounds : {1u, 2u, 20u}) {
+    random.weights.sinkhorn_iters = rounds;
+    const Mix mix = random.run(0, 2, 1);
+    for (uint64_t i = 0; i < 2; ++i) {
+      std::vector<double> pre, post, comb;
+      double_mix(random.weights, &random.stream[i * random.width], random.width, pre, post, comb);
+      for (uint32_t k = 0; k < 4; ++k) EXPECT_NEAR(mix.pre[i * 4 + k], pre[k], 4e-6);
+      for (uint32_t k = 0; k < 16; ++k) EXPECT_NEAR(mix.comb[i * 16 + k], comb[k], 4e-6);
+    }
+  }
+}
+
 TEST(HcMix, PureAndTheSameOnEveryTable) {
   RandomMix random(11, 40, 4, 300);
   Mix expected(0, 4);

@@ -268,6 +268,12 @@ TEST(WeightView, Outputs) {
           EXPECT_TRUE(same_bits(weight_at(part, r, c), weight_at(w.view, r + begin, c)));
         }
       }
+      const WeightView inner = part.outputs(12, 21);  // a slice of a slice
+      for (uint32_t r = 0; r < 21; ++r) {
+        for (uint32_t c = 0; c < 64; ++c) {
+          EXPECT_TRUE(same_bits(weight_at(inner, r, c), weight_at(w.view, r + begin + 12, c)));
+        }
+      }
     }
   }
 }

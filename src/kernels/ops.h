@@ -43,7 +43,9 @@ struct Context {
 //    Error: sum_g amax_g / 254 * sum_k |W|, and (cols / 32 + 36) u times sum_k |x W|. Groups below
 //    1e-30 count as zero; one that holds no number makes its row's outputs NaN.
 //  - FP8: dot_g is one chain of fma in input order. Error: (cols / 32 + 36) u times sum_k |x W|.
-//    A NaN code makes its group of 32 inputs NaN for the 16 outputs of its block.
+//    A NaN code makes its group of 32 inputs NaN for the 16 outputs of its block (streamed: for
+//    those of them that the view has).
+// FP4's scale_g times amax_g / 254 must be a float32, else the output may be NaN.
 void linear(const WeightView& weight, Rows<const float> x, Rows<float> y, Context context);
 
 // Several products that share no rows, run as one parallel job (the experts of a layer).
@@ -102,12 +104,16 @@ void hc_post(Rows<float> stream, Rows<const float> y, const HcMix& mix, Context 
 // One query position: all heads against its window rows, then its selected entries, in list order.
 struct AttendJob {
   const float* q = nullptr;  // [heads, dims], rotated
-  float* out = nullptr;      // [heads, dims]; the value part still carries the rotation
+  float* out = nullptr;      // [heads, dims]
   RingRows window;
   uint64_t window_begin = 0;  // positions [window_begin, window_end)
   uint64_t window_end = 0;
   PagedRows main;                     // ignored when selected is empty
   std::span<const int32_t> selected;  // ascending entries; ends at the first -1
+  // [pairs] of the query's position, which turn its output back: keys are values here, and carry
+  // their rotation. Not read where there are no pairs.
+  const float* cos = nullptr;
+  const float* sin = nullptr;
 };
 
 struct AttendShape {
@@ -115,12 +121,12 @@ struct AttendShape {
   uint32_t dims = 0;
   float scale = 0;              // head_dim^-0.5
   const float* sink = nullptr;  // [heads], raw logits of the denominator
+  uint64_t pairs = 0;           // the last 2 * pairs dimensions are rotated, as by rope()
 };
 
-// out[h] = sum_i p_i row_i / (sum_i p_i + e^(sink - M)) with a_i = scale * q[h] . row_i,
-// M = max(-1e30, max_i a_i), p_i = e^(a_i - M). No rows give zero.
-// Error: (2 (dims / 16 + 8) S + 2 rows + 8) u times sum_i |p_i row_i| / sum_i p_i, where
-// S = scale * max_i sum_d |q row_i|.
+// Without rotation: out[h] = sum_i p_i row_i / (sum_i p_i + e^(sink - M)) with a_i = scale * q[h] .
+// row_i, M = max(-1e30, max_i a_i), p_i = e^(a_i - M). No rows give zero. Error: (2 (dims / 16 + 8)
+// S + 2 rows + 8) u times sum_i |p_i row_i| / sum_i p_i, where S = scale * max_i sum_d |q row_i|.
 void attend(std::span<const AttendJob> jobs, const AttendShape& shape, Context context);
 
 // --- Indexer, backbone spec 6.3 to 6.5.

@@ -105,6 +105,55 @@ constexpr int kChains = 10;  // enough to cover the latency, few enough for the 
   return _mm512_cvtss_f32(sum);
 }
 
+[[gnu::target("avx512f,avx512bw"), gnu::noinline]] float burn_int8_avx512(float seed) {
+  __m512i chain[kChains];
+  for (__m512i& c : chain) c = _mm512_set1_epi32(static_cast<int>(seed));
+  const __m512i ones = _mm512_set1_epi16(1);
+  const __m512i byte = _mm512_set1_epi8(3);
+  for (int step = 0; step < kSteps; ++step) {
+#pragma GCC unroll 16
+    for (__m512i& c : chain) {
+      c = _mm512_add_epi32(c, _mm512_madd_epi16(_mm512_maddubs_epi16(byte, c), ones));
+    }
+  }
+  __m512i sum = _mm512_setzero_si512();
+  for (const __m512i& c : chain) sum = _mm512_add_epi32(sum, c);
+  alignas(64) int32_t lanes[16];
+  _mm512_store_si512(lanes, sum);
+  return static_cast<float>(lanes[0]);
+}
+
+[[gnu::target("avx512f,avx512bw"), gnu::noinline]] float burn_int8_sat_avx512(float seed) {
+  __m512i chain[kChains];
+  for (__m512i& c : chain) c = _mm512_set1_epi32(static_cast<int>(seed));
+  const __m512i byte = _mm512_set1_epi8(3);
+  for (int step = 0; step < kSteps; ++step) {
+#pragma GCC unroll 16
+    for (__m512i& c : chain) c = _mm512_add_epi16(c, _mm512_maddubs_epi16(byte, c));
+  }
+  __m512i sum = _mm512_setzero_si512();
+  for (const __m512i& c : chain) sum = _mm512_add_epi32(sum, c);
+  alignas(64) int32_t lanes[16];
+  _mm512_store_si512(lanes, sum);
+  return static_cast<float>(lanes[0]);
+}
+
+// Four products a lane in one instruction.
+[[gnu::target("avx512f,avx512bw,avx512vnni"), gnu::noinline]] float burn_int8_vnni(float seed) {
+  __m512i chain[kChains];
+  for (__m512i& c : chain) c = _mm512_set1_epi32(static_cast<int>(seed));
+  const __m512i byte = _mm512_set1_epi8(3);
+  for (int step = 0; step < kSteps; ++step) {
+#pragma GCC unroll 16
+    for (__m512i& c : chain) c = _mm512_dpbusd_epi32(c, byte, byte);
+  }
+  __m512i sum = _mm512_setzero_si512();
+  for (const __m512i& c : chain) sum = _mm512_add_epi32(sum, c);
+  alignas(64) int32_t lanes[16];
+  _mm512_store_si512(lanes, sum);
+  return static_cast<float>(lanes[0]);
+}
+
 constexpr double kPerStep = 2.0 * kSteps * kChains;  // one multiply-add a chain and step
 #endif
 
@@ -122,7 +171,12 @@ Loops loops_of(std::string_view isa) {
              {burn_int8_avx2, 32 * kPerStep},
              {burn_int8_sat_avx2, 32 * kPerStep}};
   }
-  if (isa.starts_with("avx512")) loops.fma = {burn_fma_avx512, 16 * kPerStep};
+  if (isa.starts_with("avx512")) {
+    loops = {{burn_fma_avx512, 16 * kPerStep},
+             {burn_int8_avx512, 64 * kPerStep},
+             {burn_int8_sat_avx512, 64 * kPerStep}};
+  }
+  if (isa == "avx512vnni") loops.int8 = {burn_int8_vnni, 64 * kPerStep};
 #endif
   return loops;
 }

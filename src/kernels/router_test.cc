@@ -69,6 +69,17 @@ TEST(Route, BiasSelectsButDoesNotWeigh) {
   EXPECT_FLOAT_EQ(routed.weights[0] / routed.weights[1], routed.scores[0] / routed.scores[2]);
 }
 
+// Every expert better than all before it: nothing is written past the chosen ones.
+TEST(Route, WritesItsOwnRowsOnly) {
+  const std::vector<float> logits = {0, 1, 2, 3, 4, 5};
+  const std::vector<float> bias(6, 0.0f);
+  std::vector<int32_t> ids(3, -7);
+  std::vector<float> weights(3, -7.0f);
+  route({logits.data(), 1, 6}, bias.data(), 1.0f, {ids.data(), 1, 2}, {weights.data(), 1, 2}, {});
+  EXPECT_EQ(ids, (std::vector<int32_t>{5, 4, -7}));
+  EXPECT_EQ(weights[2], -7.0f);
+}
+
 TEST(Route, NanComesLast) {
   const Routed routed = run({test::kNan, 1, test::kNan, 0}, {0, 0, 0, 0}, 1, 3);
   EXPECT_EQ(routed.ids, (std::vector<int32_t>{1, 3, 0}));

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "kernels/internal/parallel.h"
+#include "kernels/internal/rotate.h"
 #include "kernels/internal/table_entries.h"
 #include "kernels/ops.h"
 #include "kernels/table.h"
@@ -33,18 +34,7 @@ void rope(Rows<float> x, uint32_t vectors, Rows<const float> cos, Rows<const flo
   CHECK_LE(2 * pairs, dims);
   const float sign = rotation == Rotation::kForward ? 1.0f : -1.0f;
   internal::for_rows(context, x.rows, 2 * pairs * vectors, [&](uint64_t i) {
-    const float* c = cos.row(i);
-    const float* s = sin.row(i);
-    float* pair = x.row(i) + dims - 2 * pairs;
-    for (uint32_t v = 0; v < vectors; ++v, pair += dims) {
-      for (uint64_t p = 0; p < pairs; ++p) {
-        const float a = pair[2 * p];
-        const float b = pair[2 * p + 1];
-        const float turn = sign * s[p];
-        pair[2 * p] = a * c[p] - b * turn;
-        pair[2 * p + 1] = a * turn + b * c[p];
-      }
-    }
+    internal::rotate(x.row(i), vectors, dims, cos.row(i), sin.row(i), pairs, sign);
   });
 }
 

@@ -182,7 +182,7 @@ void expect_score_close(float score, const std::vector<float>& q, const std::vec
 
 TEST(IndexSelect, ScoresAreExactInBitsAndClose) {
   base::SplitMix64 random(2);
-  for (uint32_t heads : {1, 3, 8, 12, 32}) {
+  for (uint32_t heads : {1, 3, 8, 12, 32, 33, 70}) {
     for (uint32_t dims : {32, 48, 128}) {
       for (TileFormat format : {TileFormat::kFloat, TileFormat::kMxfp4}) {
         if (format == TileFormat::kMxfp4 && dims % 32 != 0) continue;
@@ -315,6 +315,99 @@ TEST(IndexSelect, TilesOfTheAllowedBlocksAreScored) {
   }
 }
 
+// Queries that are no MXFP4 values, in all heads or only in later ones, keep every bit over keys
+// that are.
+TEST(IndexSelect, UnroundedQueriesAreNotCutToCodes) {
+  base::SplitMix64 random(6);
+  const Keys keys(random, TileFormat::kMxfp4, 64, 40);
+  for (const size_t rounded : {size_t{0}, size_t{32}, size_t{64}, size_t{2 * 64}}) {
+    std::vector<float> q = test::normal_floats(random, 3 * 64);
+    round_mxfp4(std::span(q).first(rounded));
+    const std::vector<float> weights = {1.0f, -0.5f, 2.0f};
+    test::with_each_table([&] {
+      Bench bench;
+      std::vector<float> scores(40);
+      std::vector<int32_t> selected(4);
+      const SelectJob job{q.data(), weights.data(), keys.view,       40,
+                          nullptr,  nullptr,        selected.data(), scores.data()};
+      index_select({&job, 1}, {3, 64, 4, 0, 0}, bench);
+      for (uint64_t e = 0; e < 40; ++e) {
+        ASSERT_TRUE(same_bits(scores[e], ordered_score(q, weights, keys.row(e)))) << rounded;
+      }
+    });
+  }
+}
+
+// Candidate blocks that are no divisor of a task's entries, and some that are.
+TEST(IndexSelect, CandidateBlocksOfAnySize) {
+  base::SplitMix64 random(7);
+  const Keys keys(random, TileFormat::kFloat, 32, 700);
+  const std::vector<float> q = test::normal_floats(random, 32);
+  const std::vector<float> weight = {1.0f};
+  std::vector<float> scores;
+  for (uint64_t e = 0; e < 700; ++e) scores.push_back(ordered_score(q, weight, keys.row(e)));
+  for (uint32_t size : {1, 7, 40, 48, 128, 300, 1000}) {
+    for (uint32_t threads : {1, 3}) {
+      std::vector<int32_t> selected(16);
+      std::vector<uint8_t> blocks((700 + size - 1) / size, 9);
+      const SelectJob job{q.data(), weight.data(), keys.view,       700,
+                          nullptr,  blocks.data(), selected.data(), nullptr};
+      Bench bench(threads);
+      index_select({&job, 1}, {1, 32, 16, size, 3}, bench);
+      EXPECT_EQ(blocks, blocks_of(scores, size, 3)) << size;
+      EXPECT_EQ(selected, sorted_topk(scores, nullptr, 1, 16)) << size;
+    }
+  }
+}
+
+// Blocks restrict even where all visible entries would fit, and wanted scores are all there.
+TEST(IndexSelect, AllowedBlocksOfFewEntries) {
+  base::SplitMix64 random(8);
+  const Keys keys(random, TileFormat::kFloat, 32, 40);
+  const std::vector<float> q = test::normal_floats(random, 32);
+  const std::vector<float> weight = {1.0f};
+  const std::vector<uint8_t> allowed = {0, 0, 1, 0, 0};
+  std::vector<int32_t> selected(64);
+  std::vector<float> scores(40, -7.0f);
+  for (float* out : {static_cast<float*>(nullptr), scores.data()}) {
+    const SelectJob job{q.data(),       weight.data(), keys.view,       40,
+                        allowed.data(), nullptr,       selected.data(), out};
+    Bench bench(1);
+    index_select({&job, 1}, {1, 32, 64, 8, 1}, bench);
+    std::vector<int32_t> expected(64, -1);
+    std::iota(expected.begin(), expected.begin() + 8, 16);
+    EXPECT_EQ(selected, expected);
+  }
+  for (uint64_t e = 0; e < 40; ++e) {
+    EXPECT_TRUE(same_bits(scores[e], ordered_score(q, weight, keys.row(e)))) << e;
+  }
+}
+
+// More entries than scores are kept at a time. Every page is the same one.
+TEST(IndexSelect, ABatchPastOneScoreBuffer) {
+  base::SplitMix64 random(9);
+  Keys keys(random, TileFormat::kFloat, 32, 48);
+  constexpr uint64_t kVisible = kScoreFloats / 2 + 1;
+  const std::vector<std::byte*> pages(kVisible / 48 + 1, keys.pointers[0]);
+  keys.view.pages = pages.data();
+  const std::vector<float> q = test::normal_floats(random, 32);
+  const std::vector<float> weight = {1.0f};
+  constexpr uint32_t kBlock = 16;
+  std::vector<std::vector<uint8_t>> allowed(3, std::vector<uint8_t>(kVisible / kBlock + 1));
+  std::vector<std::vector<int32_t>> selected(3, std::vector<int32_t>(16, -7));
+  std::vector<SelectJob> jobs;
+  for (size_t i = 0; i < 3; ++i) {
+    allowed[i][1000 * i] = 1;
+    jobs.push_back({q.data(), weight.data(), keys.view, kVisible, allowed[i].data(), nullptr,
+                    selected[i].data(), nullptr});
+  }
+  Bench bench(2);
+  index_select(jobs, {1, 32, 16, kBlock, 1}, bench);
+  for (int32_t i = 0; i < 3; ++i) {
+    for (int32_t k = 0; k < 16; ++k) EXPECT_EQ(selected[i][k], 16000 * i + k);
+  }
+}
+
 TEST(IndexSelect, AllVisibleNeedsNoKeys) {
   // With no more entries than topk nothing is read: the keys may not even be there.
   std::vector<int32_t> selected(4);
@@ -322,6 +415,24 @@ TEST(IndexSelect, AllVisibleNeedsNoKeys) {
   Bench bench;
   index_select({&job, 1}, {4, 32, 4, 0, 0}, bench);
   EXPECT_EQ(selected, (std::vector<int32_t>{0, 1, 2, -1}));
+}
+
+// A query's scale times a key's may be no float32; the product is.
+TEST(IndexSelect, ScalesThatOverflowTogether) {
+  base::SplitMix64 random(6);
+  Keys keys(random, TileFormat::kMxfp4, 32, 16);
+  std::vector<float> key(32, 0.0f), q(32, 0.0f);
+  key[1] = 0x1p60f;
+  for (uint32_t e = 0; e < 16; ++e) write_tile_entry(TileFormat::kMxfp4, key, keys.view.tile(0), e);
+  q[0] = 0x1p90f;
+  const std::vector<float> weight = {1.0f};
+  std::vector<float> scores(16);
+  std::vector<int32_t> selected(4);
+  Bench bench;
+  const SelectJob job{q.data(), weight.data(), keys.view,       16,
+                      nullptr,  nullptr,       selected.data(), scores.data()};
+  index_select({&job, 1}, {1, 32, 4, 0, 0}, bench);
+  EXPECT_TRUE(same_bits(scores[0], ordered_score(q, weight, keys.row(0)))) << scores[0];
 }
 
 }  // namespace

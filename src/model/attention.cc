@@ -63,6 +63,7 @@ uint64_t window_begin(const Step& step, const arch::LayerRole& role, uint32_t c,
 
 void attend_rows(const Step& step, const LayerWeights& weights, const arch::LayerRole& role,
                  const StepWindows& windows, Rows<const float> q, Rows<float> out) {
+  const RopeTable& rope = step.rope[role.compressed_rope];
   std::vector<kernels::AttendJob> jobs(step.n());
   for (uint64_t i = 0; i < step.n(); ++i) {
     kernels::AttendJob& job = jobs[i];
@@ -73,6 +74,8 @@ void attend_rows(const Step& step, const LayerWeights& weights, const arch::Laye
     job.window_begin = window_begin(step, role, step.rows[i].chunk, position);
     job.window_end = position + 1;
     job.selected = selected_entries(step, role, i);
+    job.cos = rope.cos.row(i);
+    job.sin = rope.sin.row(i);
     if (role.ratio != 0) job.main = step.chunk_of(i).rows->main[*role.owner];
   }
   kernels::AttendShape shape;
@@ -80,6 +83,7 @@ void attend_rows(const Step& step, const LayerWeights& weights, const arch::Laye
   shape.dims = step.config.head_dim;
   shape.scale = 1.0F / std::sqrt(static_cast<float>(shape.dims));
   shape.sink = weights.sink;
+  shape.pairs = rope.cos.cols;
   kernels::attend(jobs, shape, step.context);
 }
 
@@ -161,8 +165,6 @@ void attention(Step& step, const LayerWeights& weights, const arch::LayerRole& r
   kernels::linear(weights.wq_b, latent, q, step.context);
   kernels::rope(q, heads, rope.cos, rope.sin, kernels::Rotation::kForward, step.context);
   attend_rows(step, weights, role, windows, q, out);
-  // Keys are values here: the query's position undoes the rotation the values carry.
-  kernels::rope(out, heads, rope.cos, rope.sin, kernels::Rotation::kBackward, step.context);
   step.tell("attn_o.layers", role.layer, out);
   project_output(step, weights, out, y);
   step.tell("attn_out.layers", role.layer, y);

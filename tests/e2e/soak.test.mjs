@@ -1,7 +1,7 @@
 // Aim: a server under everything that clients do at once keeps its promises: each answer is the
 // one its prompt has alone, memory stays flat, the cache's books are right after every step, and
-// nothing is left behind. Method: many short requests against the real binary with a random model, among
-// them aborts, floods, malformed bodies, slow readers and connections that never finish a request.
+// nothing is left behind. Method: many short requests against the real binary with a random model,
+// among them aborts, floods, malformed bodies, slow readers and requests that never get whole.
 //
 // THIMBLE_SOAK: requests (about a minute's worth unless it says otherwise). THIMBLE_SOAK_SEED,
 // THIMBLE_SOAK_GROWTH (MiB of resident memory, once it is warm).

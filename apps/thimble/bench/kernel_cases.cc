@@ -19,7 +19,7 @@ Result<KernelLine> run_index(uint64_t entries, kernels::Context context) {
   constexpr uint32_t kDims = 128;
   constexpr uint32_t kTileBytes = 16 * 68;
   const uint64_t tiles = entries / 16;
-  const uint64_t copies = std::max<uint64_t>(1, kRotatedBytes / (tiles * kTileBytes));
+  const uint64_t copies = 1 + kRotatedBytes / (tiles * kTileBytes);
   const auto keys = THIMBLE_TRY(base::HugeMemory::create(copies * tiles * kTileBytes, "keys"));
   const std::span<std::byte> memory = keys.bytes();
   base::SplitMix64 random(3);
@@ -60,24 +60,27 @@ Result<KernelLine> run_attend(uint64_t n, kernels::Context context) {
   constexpr uint32_t kHeads = 64;
   constexpr uint32_t kDims = 512;
   constexpr uint32_t kWindow = 128;
+  constexpr uint32_t kRingRow = 528;
+  constexpr uint32_t kPairs = 32;
   constexpr uint32_t kSelected = 512;
   constexpr uint64_t kEntries = 1 << 20;
-  std::vector<std::byte> ring(kWindow * 528);
+  std::vector<std::byte> rings(n * kWindow * kRingRow);
   const auto page = THIMBLE_TRY(base::HugeMemory::create(kEntries * 288, "entries"));
   base::SplitMix64 random(4);
   // Scales near one: with any byte for an exponent most rows would be subnormal, which costs some
   // CPUs a hundred cycles a product.
-  for (size_t i = 0; i < ring.size(); ++i) {
-    const bool scale = i % 528 >= kDims;
-    ring[i] = static_cast<std::byte>(scale ? 120 + random.below(8) : random.below(0x78));
+  for (size_t i = 0; i < rings.size(); ++i) {
+    const bool scale = i % kRingRow >= kDims;
+    rings[i] = static_cast<std::byte>(scale ? 120 + random.below(8) : random.below(0x78));
   }
   for (std::byte& code : page.bytes()) code = static_cast<std::byte>(random.below(0x78));
   kernels::Workspace memory;  // aligned, as a step's rows are
   const std::span<float> q = memory.take<float>(n * kHeads * kDims);
   std::ranges::copy(random_activations(q.size()), q.begin());
   const std::vector<float> sink(kHeads, 0.0F);
+  const std::vector<float> turn_back(kPairs, 0.7071F);
   std::vector<float> out(q.size());
-  std::vector<int32_t> selected(kSelected);
+  std::vector<int32_t> selected(n * kSelected);
   std::vector<kernels::AttendJob> jobs(n);
   std::byte* pages = page.data();
   KernelLine line{.op = "attend",
@@ -86,22 +89,26 @@ Result<KernelLine> run_attend(uint64_t n, kernels::Context context) {
                   .sizes = {kHeads, kDims, kWindow, kSelected},
                   .n = n,
                   .threads = context.pool.size(),
-                  .bytes = static_cast<double>(n) * (kWindow * 528 + kSelected * 288),
+                  .bytes = static_cast<double>(n) * (kWindow * kRingRow + kSelected * 288),
                   .flops = 4.0 * static_cast<double>(n) * kHeads * kDims * (kWindow + kSelected),
                   .m = {}};
   line.m = measure(context.pool, kernels::Burn::kFma, page.bytes(), [&](size_t turn) {
-    for (uint32_t i = 0; i < kSelected; ++i) {
-      selected[i] = static_cast<int32_t>((uint64_t{i} * 2048 + turn * 37 % 2048) % kEntries);
+    for (uint64_t i = 0; i < n * kSelected; ++i) {
+      const uint64_t entry = i % kSelected * 2048 + (turn * n + i / kSelected) * 37 % 2048;
+      selected[i] = static_cast<int32_t>(entry % kEntries);
     }
     for (uint64_t i = 0; i < n; ++i) {
       jobs[i].q = &q[i * kHeads * kDims];
       jobs[i].out = &out[i * kHeads * kDims];
-      jobs[i].window = {ring.data(), kWindow, 528, kDims, kernels::RowFormat::kWindowFp8};
+      jobs[i].window = {&rings[i * kWindow * kRingRow], kWindow, kRingRow, kDims,
+                        kernels::RowFormat::kWindowFp8};
       jobs[i].window_end = kWindow;
       jobs[i].main = {&pages, 0, kEntries, 288, kDims, kernels::RowFormat::kMainFp4};
-      jobs[i].selected = selected;
+      jobs[i].cos = turn_back.data();
+      jobs[i].sin = turn_back.data();
+      jobs[i].selected = std::span(selected).subspan(i * kSelected, kSelected);
     }
-    kernels::attend(jobs, {kHeads, kDims, 0.044194F, sink.data()}, context);
+    kernels::attend(jobs, {kHeads, kDims, 0.044194F, sink.data(), kPairs}, context);
   });
   CHECK(std::isfinite(out[0]));
   return line;
@@ -114,7 +121,7 @@ Result<KernelLine> run_mhc(uint64_t n, kernels::Context context) {
   constexpr uint32_t kHidden = 5120;
   constexpr uint32_t kWidth = kCopies * kHidden;
   constexpr uint32_t kMixes = (2 + kCopies) * kCopies;
-  const uint64_t turn_floats = uint64_t{kMixes} * kWidth + n * kWidth;
+  const uint64_t turn_floats = uint64_t{kMixes} * kWidth + n * (kWidth + 2 * kHidden);
   const uint64_t copies = 1 + kRotatedBytes / (turn_floats * sizeof(float));
   const auto memory = THIMBLE_TRY(
       base::HugeMemory::create(copies * turn_floats * sizeof(float), "hyper-connections"));
@@ -123,8 +130,6 @@ Result<KernelLine> run_mhc(uint64_t n, kernels::Context context) {
   for (uint64_t i = 0; i < copies; ++i) std::ranges::copy(values, floats + i * turn_floats);
   const std::vector<float> base(kMixes, 0.1F);
   const std::vector<float> scale(3, 0.01F);
-  std::vector<float> x(n * kHidden);
-  const std::vector<float> y = random_activations(n * kHidden);
   std::vector<float> pre(n * kCopies), post(n * kCopies), comb(n * kCopies * kCopies);
   const kernels::HcMix mix = {
       {pre.data(), n, kCopies}, {post.data(), n, kCopies}, {comb.data(), n, kCopies * kCopies}};
@@ -141,12 +146,14 @@ Result<KernelLine> run_mhc(uint64_t n, kernels::Context context) {
   line.m = measure(context.pool, kernels::Burn::kFma, memory.bytes(), [&](size_t turn) {
     float* const fn = floats + turn % copies * turn_floats;
     const kernels::Rows<float> stream(fn + uint64_t{kMixes} * kWidth, n, kWidth);
+    const kernels::Rows<float> x(stream.data + n * kWidth, n, kHidden);
+    const kernels::Rows<float> y(x.data + n * kHidden, n, kHidden);
     kernels::hc_mix({fn, scale.data(), base.data(), kCopies, 20, 1e-6F, 1e-6F}, stream, mix,
                     context);
-    kernels::hc_collapse(stream, mix.pre, {x.data(), n, kHidden}, context);
-    kernels::hc_post(stream, {y.data(), n, kHidden}, mix, context);
+    kernels::hc_collapse(stream, mix.pre, x, context);
+    kernels::hc_post(stream, y, mix, context);
   });
-  CHECK(std::isfinite(x[0]));
+  CHECK(std::isfinite(pre[0]));
   return line;
 }
 

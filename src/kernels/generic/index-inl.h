@@ -50,7 +50,8 @@ void score_tile(const ScoreTile& task, float* out) {
 // The same over int8 codes. A piece of 64 bytes has four dimensions of 16 entries, which is what
 // the dots of packed weights read (packed-inl.h): eight pieces a group. They stay in registers
 // while all heads pass by, whose dots so far wait in memory. A product with a scale is exact, so
-// fma() rounds as a sum would.
+// fma() rounds as a sum would; with one scale after the other none is infinite unless the product
+// is.
 template <class V, class I, uint32_t kHalf>
 [[gnu::always_inline]] inline void score_group(const Int8ScoreTile& task, uint32_t group,
                                                uint32_t first, uint32_t heads, V key_scale,
@@ -60,7 +61,7 @@ template <class V, class I, uint32_t kHalf>
   const typename I::template HeldCodes<kHalf> keys(task.keys + uint64_t{group} * 512);
   uint64_t at = uint64_t{first} * groups + group;
   for (uint32_t h = 0; h < heads; ++h, at += groups) {
-    keys.add_dot(q.codes + at * 32, q.offsets[at], key_scale * V::set(q.scales[at]), dots + h * 16);
+    keys.add_dot(q.codes + at * 32, q.offsets[at], q.scales[at], key_scale, dots + h * 16);
   }
 }
 

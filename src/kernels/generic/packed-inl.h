@@ -225,7 +225,8 @@ void packed_fp4(const std::byte* blocks, uint64_t count, uint32_t outputs, const
   }
 }
 
-// --- FP8. Codes are decoded as half floats 2^8 too small; the group's scale makes up for it.
+// --- FP8. Codes are decoded as half floats 2^8 too small; a group's sum makes up for it (its scale
+// times 2^8 might be no number).
 // (Packing has made the scale of a group with a NaN a NaN.)
 
 inline constexpr float kHalfFactor = 256;
@@ -294,9 +295,11 @@ inline void fp8_tile(const Codes (&codes)[kBlocks], const std::byte* const (&sca
 #pragma GCC unroll 16
     for (uint32_t b = 0; b < kBlocks; ++b) {
       const float scale = numeric::e8m0_to_float(static_cast<uint8_t>(scales[b][g]));
-      const V factor = V::set(scale * kHalfFactor);
+      const V factor = V::set(scale);
 #pragma GCC unroll 16
-      for (uint32_t r = 0; r < kRows; ++r) sum_of[b][r] = fma(acc[b][r], factor, sum_of[b][r]);
+      for (uint32_t r = 0; r < kRows; ++r) {
+        sum_of[b][r] = fma(acc[b][r] * V::set(kHalfFactor), factor, sum_of[b][r]);
+      }
     }
   }
 #pragma GCC unroll 16

@@ -116,16 +116,16 @@ struct Int {
                               _mm256_maddubs_epi16(piece[p + 1], broadcast(x + p * 4 + 4)));
     }
     // Eight products of FP4 codes stay within 16 bits (8 x 2 x 24 x 12): they are widened once.
-    [[gnu::always_inline]] inline void add_dot(const int8_t* x, int32_t start, const Vec& scale,
-                                               float* lanes) const {
+    [[gnu::always_inline]] inline void add_dot(const int8_t* x, int32_t start, float x_scale,
+                                               const Vec& scale, float* lanes) const {
       const __m256i sum = _mm256_add_epi16(_mm256_add_epi16(pair(0, x), pair(2, x)),
                                            _mm256_add_epi16(pair(4, x), pair(6, x)));
       const __m256i dot =
           _mm256_add_epi32(_mm256_madd_epi16(sum, _mm256_set1_epi16(1)), _mm256_set1_epi32(start));
       float* const own = lanes + kHalf * 8;
-      _mm256_storeu_ps(own,
-                       _mm256_fmadd_ps(_mm256_cvtepi32_ps(dot), kHalf == 0 ? scale.lo : scale.hi,
-                                       _mm256_loadu_ps(own)));
+      _mm256_storeu_ps(
+          own, _mm256_fmadd_ps(_mm256_mul_ps(_mm256_cvtepi32_ps(dot), _mm256_set1_ps(x_scale)),
+                               kHalf == 0 ? scale.lo : scale.hi, _mm256_loadu_ps(own)));
     }
   };
   template <uint32_t kCount, class Codes>

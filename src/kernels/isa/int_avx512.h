@@ -95,9 +95,9 @@ struct IntCodes {
       __asm__("" : "+v"(piece[p]));
     }
   }
-  [[gnu::always_inline]] static inline void add_scaled(__m512i dot, const Vec& scale,
+  [[gnu::always_inline]] static inline void add_scaled(__m512i dot, float x_scale, const Vec& scale,
                                                        float* lanes) {
-    fma({_mm512_cvtepi32_ps(dot)}, scale, Vec::load(lanes)).store(lanes);
+    fma(Vec{_mm512_cvtepi32_ps(dot)} * Vec::set(x_scale), scale, Vec::load(lanes)).store(lanes);
   }
 };
 
@@ -115,13 +115,13 @@ struct Int : IntCodes {
       return _mm512_add_epi16(_mm512_maddubs_epi16(piece[p], broadcast(x + p * 4)),
                               _mm512_maddubs_epi16(piece[p + 1], broadcast(x + p * 4 + 4)));
     }
-    [[gnu::always_inline]] inline void add_dot(const int8_t* x, int32_t start, const Vec& scale,
-                                               float* lanes) const {
+    [[gnu::always_inline]] inline void add_dot(const int8_t* x, int32_t start, float x_scale,
+                                               const Vec& scale, float* lanes) const {
       const __m512i sum = _mm512_add_epi16(_mm512_add_epi16(pair(0, x), pair(2, x)),
                                            _mm512_add_epi16(pair(4, x), pair(6, x)));
       add_scaled(
           _mm512_add_epi32(_mm512_madd_epi16(sum, _mm512_set1_epi16(1)), _mm512_set1_epi32(start)),
-          scale, lanes);
+          x_scale, scale, lanes);
     }
   };
 

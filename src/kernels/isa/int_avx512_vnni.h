@@ -28,8 +28,8 @@ struct IntVnni : IntCodes {
     [[gnu::always_inline]] inline explicit HeldCodes(const std::byte* expanded) {
       hold(expanded, piece);
     }
-    [[gnu::always_inline]] inline void add_dot(const int8_t* x, int32_t start, const Vec& scale,
-                                               float* lanes) const {
+    [[gnu::always_inline]] inline void add_dot(const int8_t* x, int32_t start, float x_scale,
+                                               const Vec& scale, float* lanes) const {
       __m512i even = _mm512_set1_epi32(start);
       __m512i odd = _mm512_setzero_si512();
 #pragma GCC unroll 4
@@ -37,7 +37,7 @@ struct IntVnni : IntCodes {
         even = _mm512_dpbusd_epi32(even, piece[p], broadcast(x + p * 4));
         odd = _mm512_dpbusd_epi32(odd, piece[p + 1], broadcast(x + p * 4 + 4));
       }
-      add_scaled(_mm512_add_epi32(even, odd), scale, lanes);
+      add_scaled(_mm512_add_epi32(even, odd), x_scale, scale, lanes);
     }
   };
 

@@ -69,12 +69,13 @@ struct Int {
   struct HeldCodes {
     ExpandedCodes codes;
     explicit HeldCodes(const std::byte* expanded) : codes{expanded} {}
-    // lanes[i] += scale[i] * (start + products of x, 32 codes from -12 to 12).
-    void add_dot(const int8_t* x, int32_t start, const Vec& scale, float* lanes) const {
+    // lanes[i] += scale[i] * (x_scale * (start + products of x, 32 codes from -12 to 12)).
+    void add_dot(const int8_t* x, int32_t start, float x_scale, const Vec& scale,
+                 float* lanes) const {
       Acc acc[1] = {set(start)};
       const int8_t* const rows[1] = {x};
       dot(codes, rows, acc);
-      fma(to_float(acc[0]), scale, Vec::load(lanes)).store(lanes);
+      fma(to_float(acc[0]) * Vec::set(x_scale), scale, Vec::load(lanes)).store(lanes);
     }
   };
 
