@@ -62,6 +62,13 @@ constexpr int kChains = 10;  // enough to cover the latency, few enough for the 
   return _mm256_cvtss_f32(sum);
 }
 
+// Something that depends on every chain.
+[[gnu::target("avx2"), gnu::always_inline]] inline float joined(const __m256i (&chain)[kChains]) {
+  __m256i sum = _mm256_setzero_si256();
+  for (const __m256i& c : chain) sum = _mm256_add_epi32(sum, c);
+  return static_cast<float>(_mm256_extract_epi32(sum, 0));
+}
+
 // Products of bytes, pairs of them to 16 bits, pairs of those to 32.
 [[gnu::target("avx2"), gnu::noinline]] float burn_int8_avx2(float seed) {
   __m256i chain[kChains];
@@ -74,9 +81,7 @@ constexpr int kChains = 10;  // enough to cover the latency, few enough for the 
       c = _mm256_add_epi32(c, _mm256_madd_epi16(_mm256_maddubs_epi16(byte, c), ones));
     }
   }
-  __m256i sum = _mm256_setzero_si256();
-  for (const __m256i& c : chain) sum = _mm256_add_epi32(sum, c);
-  return static_cast<float>(_mm256_extract_epi32(sum, 0));
+  return joined(chain);
 }
 
 [[gnu::target("avx2"), gnu::noinline]] float burn_int8_sat_avx2(float seed) {
@@ -87,9 +92,7 @@ constexpr int kChains = 10;  // enough to cover the latency, few enough for the 
 #pragma GCC unroll 16
     for (__m256i& c : chain) c = _mm256_add_epi16(c, _mm256_maddubs_epi16(byte, c));
   }
-  __m256i sum = _mm256_setzero_si256();
-  for (const __m256i& c : chain) sum = _mm256_add_epi32(sum, c);
-  return static_cast<float>(_mm256_extract_epi32(sum, 0));
+  return joined(chain);
 }
 
 [[gnu::target("avx512f"), gnu::noinline]] float burn_fma_avx512(float seed) {
@@ -105,6 +108,15 @@ constexpr int kChains = 10;  // enough to cover the latency, few enough for the 
   return _mm512_cvtss_f32(sum);
 }
 
+[[gnu::target("avx512f"), gnu::always_inline]] inline float joined(
+    const __m512i (&chain)[kChains]) {
+  __m512i sum = _mm512_setzero_si512();
+  for (const __m512i& c : chain) sum = _mm512_add_epi32(sum, c);
+  alignas(64) int32_t lanes[16];
+  _mm512_store_si512(lanes, sum);
+  return static_cast<float>(lanes[0]);
+}
+
 [[gnu::target("avx512f,avx512bw"), gnu::noinline]] float burn_int8_avx512(float seed) {
   __m512i chain[kChains];
   for (__m512i& c : chain) c = _mm512_set1_epi32(static_cast<int>(seed));
@@ -116,11 +128,7 @@ constexpr int kChains = 10;  // enough to cover the latency, few enough for the 
       c = _mm512_add_epi32(c, _mm512_madd_epi16(_mm512_maddubs_epi16(byte, c), ones));
     }
   }
-  __m512i sum = _mm512_setzero_si512();
-  for (const __m512i& c : chain) sum = _mm512_add_epi32(sum, c);
-  alignas(64) int32_t lanes[16];
-  _mm512_store_si512(lanes, sum);
-  return static_cast<float>(lanes[0]);
+  return joined(chain);
 }
 
 [[gnu::target("avx512f,avx512bw"), gnu::noinline]] float burn_int8_sat_avx512(float seed) {
@@ -131,11 +139,7 @@ constexpr int kChains = 10;  // enough to cover the latency, few enough for the 
 #pragma GCC unroll 16
     for (__m512i& c : chain) c = _mm512_add_epi16(c, _mm512_maddubs_epi16(byte, c));
   }
-  __m512i sum = _mm512_setzero_si512();
-  for (const __m512i& c : chain) sum = _mm512_add_epi32(sum, c);
-  alignas(64) int32_t lanes[16];
-  _mm512_store_si512(lanes, sum);
-  return static_cast<float>(lanes[0]);
+  return joined(chain);
 }
 
 // Four products a lane in one instruction.
@@ -147,11 +151,7 @@ constexpr int kChains = 10;  // enough to cover the latency, few enough for the 
 #pragma GCC unroll 16
     for (__m512i& c : chain) c = _mm512_dpbusd_epi32(c, byte, byte);
   }
-  __m512i sum = _mm512_setzero_si512();
-  for (const __m512i& c : chain) sum = _mm512_add_epi32(sum, c);
-  alignas(64) int32_t lanes[16];
-  _mm512_store_si512(lanes, sum);
-  return static_cast<float>(lanes[0]);
+  return joined(chain);
 }
 
 constexpr double kPerStep = 2.0 * kSteps * kChains;  // one multiply-add a chain and step
