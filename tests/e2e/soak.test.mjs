@@ -11,7 +11,7 @@ import { Agent, request as httpRequest } from 'node:http';
 import { connect } from 'node:net';
 import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { killLeftovers, Server } from './thimble.mjs';
+import { killLeftovers, Server, textOf } from './thimble.mjs';
 
 const kRequests = Number(process.env.THIMBLE_SOAK ?? 1500);
 const kGrowthMiB = Number(process.env.THIMBLE_SOAK_GROWTH ?? 32);
@@ -87,15 +87,6 @@ function send({ path, method = 'POST', body }, onResponse) {
     });
     request.end(body);
   });
-}
-
-async function textOf(response, pause = 0) {
-  const parts = [];
-  for await (const part of response) {
-    parts.push(part);
-    if (pause) await sleep(pause);
-  }
-  return Buffer.concat(parts).toString();
 }
 
 function eventsOf(text) {

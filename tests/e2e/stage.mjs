@@ -2,6 +2,7 @@
 // plays step by step, and paths that it answers itself. The page cannot tell the difference.
 import { once } from 'node:events';
 import { createServer, request as httpRequest } from 'node:http';
+import { textOf } from './thimble.mjs';
 
 // One answer to a chat request, as the test plays it.
 class Play {
@@ -142,10 +143,4 @@ export class Stage {
     this.http.closeAllConnections();
     this.http.close();
   }
-}
-
-async function textOf(request) {
-  const parts = [];
-  for await (const part of request) parts.push(part);
-  return Buffer.concat(parts).toString();
 }

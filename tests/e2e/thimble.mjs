@@ -23,6 +23,16 @@ export function killLeftovers() {
   for (const server of running) server.child.kill('SIGKILL');
 }
 
+// All of a message's body, with a pause after each piece for a slow reader.
+export async function textOf(message, pauseMs = 0) {
+  const parts = [];
+  for await (const part of message) {
+    parts.push(part);
+    if (pauseMs) await sleep(pauseMs);
+  }
+  return Buffer.concat(parts).toString();
+}
+
 export class Server {
   // Resolves once the server has printed its address.
   static async start(...flags) {
