@@ -102,8 +102,8 @@ class Captured : public net::HttpExchange {
 struct World {
   text::Tokenizer tokenizer = *text::Tokenizer::parse(text::make_byte_tokenizer_json());
   Echo echo{tokenizer};
-  std::shared_ptr<WorkerPool> pool = std::make_shared<WorkerPool>(1);
-  Routes routes{{}, echo, pool};
+  AnswerThreads threads{std::make_shared<WorkerPool>(1), std::make_shared<StreamThread>()};
+  Routes routes{{}, echo, threads};
   net::HttpLimits limits;
 };
 

@@ -1,6 +1,7 @@
 #include "net/http_client.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <chrono>
 #include <exception>
@@ -8,10 +9,11 @@
 
 #include <utility>  // before Asio 1.74, which forgets it
 
+#include <boost/asio/connect.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
 
 namespace thimble::net {
@@ -26,21 +28,22 @@ using boost::system::error_code;
 constexpr uint32_t kPortMax = 65'535;
 constexpr uint32_t kHeaderBytes = 64 << 10;
 
-bool is_port(std::string_view text) {
-  if (text.empty() || text.size() > 5) return false;
+// Of 1 to 65,535 in digits; else 0.
+uint16_t port_number(std::string_view text) {
+  if (text.empty() || text.size() > 5) return 0;
   uint32_t port = 0;
   for (const char c : text) {
-    if (std::isdigit(static_cast<unsigned char>(c)) == 0) return false;
+    if (std::isdigit(static_cast<unsigned char>(c)) == 0) return 0;
     port = port * 10 + static_cast<uint32_t>(c - '0');
   }
-  return port > 0 && port <= kPortMax;
+  return port <= kPortMax ? static_cast<uint16_t>(port) : 0;
 }
 
 // One exchange: resolve, connect, write, read; the first error ends it.
 class Exchange {
  public:
   Exchange(asio::io_context& io, const HttpUrl& url, const HttpCall& call)
-      : url_(url), call_(call), resolver_(io), stream_(io) {
+      : url_(url), call_(call), resolver_(io), socket_(io), timer_(io) {
     request_.version(11);
     request_.method_string(call.method);
     request_.target(call.target);
@@ -55,7 +58,10 @@ class Exchange {
 
   // What follows runs on the context.
   void start() {
-    stream_.expires_after(std::chrono::milliseconds(call_.connect_ms));
+    expect_within(call_.connect_ms);
+    error_code named;
+    const auto address = asio::ip::make_address(url_.host, named);
+    if (!named) return connect(std::array{tcp::endpoint(address, port_number(url_.port))});
     resolver_.async_resolve(url_.host, url_.port, [this](error_code error, const auto& found) {
       if (error) return stop("cannot find", error);
       connect(found);
@@ -76,16 +82,28 @@ class Exchange {
   }
 
  private:
-  void connect(const tcp::resolver::results_type& found) {
-    stream_.async_connect(found, [this](error_code error, const tcp::endpoint&) {
+  // One timer for all that is left: one for each read would cost more than the read.
+  void expect_within(uint32_t ms) {
+    timer_.expires_after(std::chrono::milliseconds(ms));
+    timer_.async_wait([this](error_code error) {
+      if (error || timer_.expiry() > asio::steady_timer::clock_type::now()) return;
+      late_ = true;
+      resolver_.cancel();
+      error_code ignored;
+      socket_.close(ignored);
+    });
+  }
+  template <class Endpoints>
+  void connect(const Endpoints& found) {
+    asio::async_connect(socket_, found, [this](error_code error, const tcp::endpoint&) {
       if (error) return stop("cannot reach", error);
       connected_ = true;
-      stream_.expires_after(std::chrono::milliseconds(call_.answer_ms));
+      expect_within(call_.answer_ms);
       write();
     });
   }
   void write() {
-    http::async_write(stream_, request_, [this](error_code error, size_t) {
+    http::async_write(socket_, request_, [this](error_code error, size_t) {
       // A server may answer, with a refusal, before it has read all.
       if (error && error != asio::error::broken_pipe && error != asio::error::connection_reset) {
         return stop("cannot write to", error);
@@ -95,7 +113,7 @@ class Exchange {
   }
   // The head by itself: Beast 1.74 forgets that the body is too large when both come at once.
   void read() {
-    http::async_read_header(stream_, buffer_, parser_, [this](error_code error, size_t) {
+    http::async_read_header(socket_, buffer_, parser_, [this](error_code error, size_t) {
       if (error) return stop("no answer from", error);
       read_body();
     });
@@ -104,27 +122,30 @@ class Exchange {
     tell_body();
     if (parser_.is_done()) {
       error_code ignored;
-      stream_.socket().shutdown(tcp::socket::shutdown_both, ignored);
+      socket_.shutdown(tcp::socket::shutdown_both, ignored);
+      timer_.cancel();
       return;
     }
-    http::async_read_some(stream_, buffer_, parser_, [this](error_code error, size_t) {
+    http::async_read_some(socket_, buffer_, parser_, [this](error_code error, size_t) {
       if (error) return stop("no whole answer from", error);
       read_body();
     });
   }
   void tell_body() {
-    const std::string_view body = parser_.get().body();
-    if (call_.on_body && body.size() > told_) call_.on_body(body.substr(told_));
-    told_ = body.size();
+    std::string& body = parser_.get().body();
+    if (!call_.on_body || body.empty() || parser_.get().result_int() != 200) return;
+    call_.on_body(body);
+    body.clear();
   }
   void stop(const char* what, error_code error) {
     failed_ = what;
     error_ = error;
+    timer_.cancel();
   }
 
   Error failure() const {
     std::string reason = error_.message();
-    if (error_ == beast::error::timeout) {
+    if (late_) {
       reason = fmt::format("it took more than {} s",
                            (connected_ ? call_.answer_ms : call_.connect_ms) / 1000.0);
     } else if (error_ == http::error::body_limit) {
@@ -140,12 +161,13 @@ class Exchange {
   const HttpUrl& url_;
   const HttpCall& call_;
   tcp::resolver resolver_;
-  beast::tcp_stream stream_;
+  tcp::socket socket_;
+  asio::steady_timer timer_;
   beast::flat_buffer buffer_;
   http::request<http::string_body> request_;
   http::response_parser<http::string_body> parser_;
   bool connected_ = false;
-  size_t told_ = 0;  // bytes of the body
+  bool late_ = false;
   std::string failed_;
   error_code error_;
 };
@@ -193,7 +215,8 @@ Result<HttpUrl> parse_http_url(std::string_view url) {
   if (out.host.empty()) return bad("names no host");
   authority.remove_prefix(host_end);
   if (authority.empty()) return out;
-  if (authority.front() != ':' || !is_port(authority.substr(1))) return bad("has no valid port");
+  if (authority.front() != ':' || port_number(authority.substr(1)) == 0)
+    return bad("has no valid port");
   out.port = authority.substr(1);
   return out;
 }

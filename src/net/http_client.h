@@ -37,7 +37,7 @@ struct HttpCall {
   uint32_t connect_ms = 10'000;
   uint32_t answer_ms = 600'000;  // from sending to the answer's last byte
   uint64_t answer_bytes = 64 << 20;
-  // What comes of the body, as it comes; the answer holds all of it all the same. May be empty.
+  // Takes the body of an answer of status 200 as it comes; the answer then has none. May be empty.
   std::function<void(std::string_view)> on_body = {};
 };
 

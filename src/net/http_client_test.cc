@@ -96,15 +96,18 @@ TEST(HttpUrl, RefusesWhatItCannotSpeak) {
   }
 }
 
-TEST(HttpClient, TellsTheBodyAsItComes) {
+TEST(HttpClient, HandsOverTheBodyAsItComes) {
   std::string told;
   HttpCall call;
   call.on_body = [&](std::string_view part) { told += part; };
   const Listener chunked(
       "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
       "3\r\none\r\n4\r\n two\r\n0\r\n\r\n");
-  EXPECT_EQ(http_call(at(chunked.port()), call)->body, "one two");
-  EXPECT_EQ(told, "one two");
+  EXPECT_EQ(http_call(at(chunked.port()), call)->body, "");
+  EXPECT_EQ(std::exchange(told, {}), "one two");
+  const Listener refusing("HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\n\r\nnone");
+  EXPECT_EQ(http_call(at(refusing.port()), call)->body, "none") << "the reason of a refusal";
+  EXPECT_EQ(told, "");
 }
 
 TEST(HttpClient, MakesSeveralCallsAtOnce) {

@@ -4,12 +4,14 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "net/sse.h"
 #include "server/internal/identity.h"
 
 namespace thimble::server {
 namespace {
 
+constexpr size_t kPiecesHeld = 256;  // of a whole answer, before they are put together
 const net::HttpHeader kJsonType{"Content-Type", "application/json"};
 
 std::vector<net::HttpHeader> stream_headers(std::vector<net::HttpHeader> headers) {
@@ -71,12 +73,12 @@ class Answer::Choice : public engine::GenerationSink {
 };
 
 Answer::Answer(AnswerOptions options, std::shared_ptr<net::HttpExchange> exchange,
-               Generator& generator, std::shared_ptr<WorkerPool> pool, Done done)
+               Generator& generator, AnswerThreads threads, Done done)
     : options_(std::move(options)),
       exchange_(std::move(exchange)),
       generator_(generator),
       tokenizer_(*generator.info().tokenizer),
-      pool_(std::move(pool)),
+      threads_(std::move(threads)),
       done_(std::move(done)),
       expected_(options_.choices) {
   for (uint32_t i = 0; i < options_.choices; ++i) {
@@ -116,7 +118,7 @@ void Answer::refuse(size_t choice, const Error& error) {
     const std::lock_guard lock(mutex_);
     refusal_ = refusal_error(error);
     expected_ = choice;
-    schedule();
+    schedule(Pace::kAtOnce);
   }
   cancel();
 }
@@ -170,19 +172,29 @@ void Answer::Choice::on_end(const engine::GenerationEnd& generation) {
 }
 
 void Answer::tell(News news) {
+  const Pace pace = std::holds_alternative<Piece>(news) ? Pace::kWithOthers : Pace::kAtOnce;
   const std::lock_guard lock(mutex_);
   news_.push_back(std::move(news));
-  schedule();
+  schedule(pace);
 }
 
 // REQUIRES: mutex_ held.
-void Answer::schedule() {
-  if (scheduled_) return;
-  scheduled_ = true;
-  pool_->post([self = shared_from_this()] { self->drain(); });
+void Answer::schedule(Pace pace) {
+  const bool streams = options_.delivery == Delivery::kStream;
+  // Nobody waits for a part of a whole answer.
+  if (!streams && pace == Pace::kWithOthers && news_.size() < kPiecesHeld) return;
+  if (!std::exchange(scheduled_, true)) {
+    auto task = [self = shared_from_this()] { self->drain(); };
+    if (streams) {
+      threads_.streams->post(std::move(task), written_us_);
+    } else {
+      threads_.pool->post(std::move(task));
+    }
+  }
+  if (streams && pace == Pace::kAtOnce) threads_.streams->hurry();
 }
 
-// The pool: one task at a time
+// One task at a time
 
 void Answer::drain() {
   while (true) {
@@ -240,7 +252,9 @@ void Answer::flush(Choice& choice, engine::TextDelta text) {
 }
 
 void Answer::send(std::string bytes) {
-  if (!bytes.empty() && !exchange_->write(std::move(bytes))) client_left();
+  if (bytes.empty()) return;
+  written_us_ = base::monotonic_us();
+  if (!exchange_->write(std::move(bytes))) client_left();
 }
 
 void Answer::end_choice(Ending ending) {

@@ -2,7 +2,8 @@
 //
 // Each choice is a request of its own to the engine. The engine's thread only detokenises
 // (TextStream must say at once where a stop string ends the answer); JSON and writing happen on the
-// worker pool, pieces in order, one task at a time. Owned by the generator until each choice's
+// thread of streams, or for whole answers on the worker pool, pieces in order, one task at a time.
+// Owned by the generator until each choice's
 // on_end() and by its own task until the last word is written. A client that leaves, or reads too
 // slowly, cancels all of them, and so does a choice that fails. How it reads is the writer's
 // affair.
@@ -23,6 +24,7 @@
 #include "server/answer_writer.h"
 #include "server/errors.h"
 #include "server/generator.h"
+#include "server/stream_thread.h"
 #include "server/worker_pool.h"
 
 namespace thimble::server {
@@ -43,6 +45,12 @@ struct AnswerOptions {
   std::function<void(std::vector<int32_t>)> remember = {};
 };
 
+// Who writes: whole answers may be large, and must not hold up a stream.
+struct AnswerThreads {
+  std::shared_ptr<WorkerPool> pool;
+  std::shared_ptr<StreamThread> streams;
+};
+
 // For the log, when all is over.
 struct AnswerSummary {
   std::string request_id;
@@ -58,9 +66,10 @@ class Answer : public std::enable_shared_from_this<Answer> {
  public:
   using Done = std::function<void(const Answer*, const AnswerSummary&)>;
 
-  // `generator` must outlive the answer's cancellation; `done` runs once, on the pool.
+  // `generator` must outlive the answer's cancellation; `done` runs once, on one of
+  // the threads.
   Answer(AnswerOptions options, std::shared_ptr<net::HttpExchange> exchange, Generator& generator,
-         std::shared_ptr<WorkerPool> pool, Done done);
+         AnswerThreads threads, Done done);
   ~Answer();
 
   // Submits a request for each choice. A refusal becomes the response. REQUIRES: as many as
@@ -93,7 +102,8 @@ class Answer : public std::enable_shared_from_this<Answer> {
   void client_left();
   void refuse(size_t choice, const Error& error);
   void tell(News news);
-  void schedule();
+  enum class Pace { kAtOnce, kWithOthers };
+  void schedule(Pace pace);
   void drain();
   void begin();
   void take(Piece piece);
@@ -110,12 +120,13 @@ class Answer : public std::enable_shared_from_this<Answer> {
   const std::shared_ptr<net::HttpExchange> exchange_;
   Generator& generator_;  // for submit and cancel only
   const text::Tokenizer& tokenizer_;
-  const std::shared_ptr<WorkerPool> pool_;
+  const AnswerThreads threads_;
   const Done done_;
 
   // Shared by threads.
   std::atomic<bool> left_{false};
   std::atomic<bool> shutting_down_{false};
+  std::atomic<int64_t> written_us_{0};            // when the stream last was
   std::vector<std::unique_ptr<Choice>> choices_;  // [options.choices], fixed
   std::mutex mutex_;                              // guards the rest of these
   std::vector<News> news_;                        // in the order they came

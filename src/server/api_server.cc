@@ -5,7 +5,8 @@
 namespace thimble::server {
 
 ApiServer::ApiServer(std::unique_ptr<net::HttpServer> http, uint32_t workers)
-    : pool_(std::make_shared<WorkerPool>(workers)), http_(std::move(http)) {}
+    : threads_{std::make_shared<WorkerPool>(workers), std::make_shared<StreamThread>()},
+      http_(std::move(http)) {}
 
 ApiServer::~ApiServer() { stop(0); }
 
@@ -19,7 +20,7 @@ Result<std::unique_ptr<ApiServer>> ApiServer::listen(ApiServerOptions options) {
 
 void ApiServer::start(Generator& generator, RouteOptions routes) {
   CHECK(routes_ == nullptr);
-  routes_ = std::make_unique<Routes>(std::move(routes), generator, pool_);
+  routes_ = std::make_unique<Routes>(std::move(routes), generator, threads_);
   http_->start([this](std::shared_ptr<net::HttpExchange> exchange) {
     routes_->handle(std::move(exchange));
   });
@@ -28,7 +29,8 @@ void ApiServer::start(Generator& generator, RouteOptions routes) {
 void ApiServer::stop(uint32_t grace_ms) {
   if (routes_) routes_->shut_down();
   http_->stop(grace_ms);
-  pool_->close();
+  threads_.pool->close();
+  threads_.streams->close();
 }
 
 uint16_t ApiServer::port() const { return http_->port(); }

@@ -36,7 +36,7 @@ class ApiServer {
 
  private:
   ApiServer(std::unique_ptr<net::HttpServer> http, uint32_t workers);
-  std::shared_ptr<WorkerPool> pool_;
+  AnswerThreads threads_;
   std::unique_ptr<Routes> routes_;
   std::unique_ptr<net::HttpServer> http_;
 };

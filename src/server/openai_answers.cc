@@ -29,14 +29,13 @@ OrderedJson usage_json(const Usage& usage) {
           {"thimble", thimble_usage_json(usage)}};
 }
 
-// A chunk around one choice, or none.
-std::string chunk_text(const AnswerFrame& frame, OrderedJson choices, OrderedJson usage) {
-  const bool chat = frame.kind == AnswerKind::kChat;
-  OrderedJson out = frame_json(frame, chat ? "chat.completion.chunk" : "text_completion");
-  out["choices"] = std::move(choices);
-  // OpenAI sends the null too, so that clients know usage is to come.
-  if (frame.with_usage) out["usage"] = std::move(usage);
-  return to_text(out);
+OrderedJson chunk_json(const AnswerFrame& frame) {
+  return frame_json(frame,
+                    frame.kind == AnswerKind::kChat ? "chat.completion.chunk" : "text_completion");
+}
+
+std::string chunk_text(const ChunkFrame& chunks, const OrderedJson& choice) {
+  return chunks.head + to_text(choice) + chunks.tail;
 }
 
 OrderedJson logprobs_json(const AnswerFrame& frame, const AnswerPart& part,
@@ -116,6 +115,14 @@ OrderedJson model_object(const ModelInfo& model, const PromptDefaults& defaults)
 
 }  // namespace
 
+// OpenAI sends a usage of null too, so that clients know one is to come.
+ChunkFrame::ChunkFrame(AnswerFrame common)
+    : frame(std::move(common)), tail(frame.with_usage ? "],\"usage\":null}" : "]}") {
+  head = to_text(chunk_json(frame));
+  head.pop_back();  // its closing brace
+  head += ",\"choices\":[";
+}
+
 const char* finish_reason_name(AnswerEnd end) {
   switch (end) {
     case AnswerEnd::kStop:
@@ -128,8 +135,9 @@ const char* finish_reason_name(AnswerEnd end) {
   return "stop";
 }
 
-std::string part_chunk(const AnswerFrame& frame, ChunkPlace place, const AnswerPart& part,
+std::string part_chunk(const ChunkFrame& chunks, ChunkPlace place, const AnswerPart& part,
                        const text::Tokenizer& tokenizer) {
+  const AnswerFrame& frame = chunks.frame;
   OrderedJson choice = {{"index", part.choice}};
   if (frame.kind == AnswerKind::kChat) {
     OrderedJson delta = OrderedJson::object();
@@ -144,23 +152,26 @@ std::string part_chunk(const AnswerFrame& frame, ChunkPlace place, const AnswerP
   }
   choice["logprobs"] = logprobs_json(frame, part, tokenizer);
   choice["finish_reason"] = nullptr;
-  return chunk_text(frame, OrderedJson::array({std::move(choice)}), nullptr);
+  return chunk_text(chunks, choice);
 }
 
-std::string finish_chunk(const AnswerFrame& frame, AnswerEnd end, uint32_t index) {
+std::string finish_chunk(const ChunkFrame& chunks, AnswerEnd end, uint32_t index) {
   OrderedJson choice = {{"index", index}};
-  if (frame.kind == AnswerKind::kChat) {
+  if (chunks.frame.kind == AnswerKind::kChat) {
     choice["delta"] = OrderedJson::object();
   } else {
     choice["text"] = "";
   }
   choice["logprobs"] = nullptr;
   choice["finish_reason"] = finish_reason_name(end);
-  return chunk_text(frame, OrderedJson::array({std::move(choice)}), nullptr);
+  return chunk_text(chunks, choice);
 }
 
 std::string usage_chunk(const AnswerFrame& frame, const Usage& usage) {
-  return chunk_text(frame, OrderedJson::array(), usage_json(usage));
+  OrderedJson out = chunk_json(frame);
+  out["choices"] = OrderedJson::array();
+  out["usage"] = usage_json(usage);
+  return to_text(out);
 }
 
 std::string whole_answer(const AnswerFrame& frame, std::span<const WholeChoice> choices,

@@ -35,6 +35,15 @@ struct AnswerFrame {
   bool with_usage = false;      // stream: a usage chunk ends it
 };
 
+// The same as text, written once for all chunks of a stream: what stands before and after the
+// choices.
+struct ChunkFrame {
+  explicit ChunkFrame(AnswerFrame common);
+  AnswerFrame frame;
+  std::string head;
+  std::string tail;
+};
+
 struct Usage {
   uint64_t prompt_tokens = 0;
   uint64_t completion_tokens = 0;
@@ -78,9 +87,9 @@ const char* finish_reason_name(AnswerEnd end);
 
 // The part's text as one chunk; `first` is the stream's first (it names the role).
 enum class ChunkPlace { kFirst, kLater };
-std::string part_chunk(const AnswerFrame& frame, ChunkPlace place, const AnswerPart& part,
+std::string part_chunk(const ChunkFrame& chunks, ChunkPlace place, const AnswerPart& part,
                        const text::Tokenizer& tokenizer);
-std::string finish_chunk(const AnswerFrame& frame, AnswerEnd end, uint32_t choice);
+std::string finish_chunk(const ChunkFrame& chunks, AnswerEnd end, uint32_t choice);
 std::string usage_chunk(const AnswerFrame& frame, const Usage& usage);
 
 struct WholeChoice {

@@ -19,7 +19,7 @@ using nlohmann::json;
 text::Tokenizer tokenizer() { return *text::Tokenizer::parse(text::make_byte_tokenizer_json()); }
 
 TEST(Answers, ImpossibleTokensHaveAFiniteLogprob) {
-  AnswerFrame frame;
+  const ChunkFrame frame{AnswerFrame()};
   AnswerPart part;
   const float never = -std::numeric_limits<float>::infinity();
   part.logprobs = {TokenRecord{{100, never, {{1'000'000, never}}}, false, 0}};
@@ -30,7 +30,7 @@ TEST(Answers, ImpossibleTokensHaveAFiniteLogprob) {
 }
 
 TEST(Answers, TheRoleComesWithTheFirstChunkOnly) {
-  AnswerFrame frame;
+  const ChunkFrame frame{AnswerFrame()};
   AnswerPart part;
   part.text.content = "x";
   const json first = json::parse(part_chunk(frame, ChunkPlace::kFirst, part, tokenizer()));

@@ -92,17 +92,17 @@ void log_outcome(const AnswerSummary& summary) {
 
 }  // namespace
 
-Routes::Routes(RouteOptions options, Generator& generator, std::shared_ptr<WorkerPool> pool)
+Routes::Routes(RouteOptions options, Generator& generator, AnswerThreads threads)
     : options_(std::move(options)),
       generator_(generator),
-      pool_(std::move(pool)),
+      threads_(std::move(threads)),
       files_(options_.files),
       turns_(options_.turn_memory_bytes) {}
 
 Routes::~Routes() = default;
 
 void Routes::handle(std::shared_ptr<net::HttpExchange> exchange) {
-  pool_->post([this, exchange = std::move(exchange)] { route(exchange); });
+  threads_.pool->post([this, exchange = std::move(exchange)] { route(exchange); });
 }
 
 void Routes::shut_down() {
@@ -356,7 +356,7 @@ Routes::Reply Routes::generate(const Call& call, Spelling spelling, const Genera
   options.heartbeat_ms = options_.heartbeat_ms;
   options.remember = rememberer(prompt);
   auto answer = std::make_shared<Answer>(
-      std::move(options), call.exchange, generator_, pool_,
+      std::move(options), call.exchange, generator_, threads_,
       [this](const Answer* done, const AnswerSummary& summary) { finished(done, summary); });
   {
     const std::lock_guard lock(mutex_);

@@ -32,7 +32,6 @@
 #include "server/prompt.h"
 #include "server/static_files.h"
 #include "server/turn_memory.h"
-#include "server/worker_pool.h"
 
 namespace thimble::server {
 
@@ -53,7 +52,7 @@ struct RouteOptions {
 class Routes {
  public:
   // `generator` must outlive the routes.
-  Routes(RouteOptions options, Generator& generator, std::shared_ptr<WorkerPool> pool);
+  Routes(RouteOptions options, Generator& generator, AnswerThreads threads);
   ~Routes();
 
   // Answers now or later, on the pool. Any thread; returns at once.
@@ -98,7 +97,7 @@ class Routes {
 
   const RouteOptions options_;
   Generator& generator_;
-  const std::shared_ptr<WorkerPool> pool_;
+  const AnswerThreads threads_;
   const StaticFiles files_;
   TurnMemory turns_;
   RequestMetrics metrics_;

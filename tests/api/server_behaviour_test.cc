@@ -68,6 +68,27 @@ TEST(ServerBehaviour, AClientThatLeavesFreesItsPlace) {
   }
 }
 
+// Tokens that come faster than anybody reads are not written one by one, yet each is an event.
+TEST(ServerBehaviour, FastTokensLeaveTogether) {
+  constexpr size_t kTokens = 300;
+  TestServer server;
+  FakeScript script;
+  script.says = std::string(kTokens, 'w');
+  script.token_delay_us = 1000;
+  server.generator().set_script(script);
+  LoopbackClient client(server.port());
+  client.send(post(kChatStream));
+  std::string seen;
+  while (!seen.ends_with("0\r\n\r\n")) seen += client.receive_some();
+  const auto count = [&](std::string_view what) {
+    size_t times = 0;
+    for (size_t at = 0; (at = seen.find(what, at)) != std::string::npos; ++at) ++times;
+    return times;
+  };
+  EXPECT_EQ(count(R"(content":"w")"), kTokens);
+  EXPECT_LT(count("\r\ndata: "), kTokens / 2) << "chunks of the body";
+}
+
 TEST(ServerBehaviour, AStreamThatIsNotReadIsDropped) {
   TestServerOptions options;
   options.limits.unsent_bytes = 64 << 10;

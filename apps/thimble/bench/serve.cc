@@ -22,7 +22,7 @@ struct ServeFlags {
   Path model;
   uint64_t prompt_tokens = 32;
   uint32_t tokens = 256;
-  uint32_t rounds = 3;
+  uint32_t rounds = 9;
   uint32_t threads = 0;
   uint64_t long_prompt = 0;
   uint32_t open = 0;
@@ -37,6 +37,9 @@ constexpr uint32_t kBatches[] = {1, 8, 32};
 constexpr float kTemperature = 1.0F;
 constexpr float kTopP = 0.95F;
 constexpr uint32_t kBesideTokens = 16;  // times --tokens: of the stream beside a long prompt
+
+// Both sides sample the same tokens: how long that takes depends on them.
+uint64_t seed_of(const std::vector<int32_t>& prompt) { return static_cast<uint64_t>(prompt[0]); }
 
 // Ids of random words, so that none is a control token.
 std::vector<int32_t> random_prompt(const text::Tokenizer& tokenizer, uint64_t length,
@@ -89,30 +92,49 @@ class Stand {
 
   engine::Engine& engine() { return *engine_; }
 
-  // Streamed completions, all on this thread; `on_event` at every event that comes. The first that
-  // was not answered in full is the result.
+  // Streamed completions, all on this thread; `on_event`, which may be empty, at every event that
+  // comes. The first that was not answered in full is the result.
   Result<void> stream(const Prompts& prompts, uint32_t tokens,
                       const std::function<void()>& on_event = {}) const {
     std::vector<net::HttpCall> calls;
-    for (const auto& prompt : prompts) calls.push_back(call(prompt, tokens, on_event));
-    for (const auto& result : net::http_calls(url_, calls)) {
-      const auto answer = THIMBLE_TRY(Result<net::HttpResponse>(result));
-      if (answer.status == 200 && answer.body.ends_with("data: [DONE]\n\n")) continue;
-      return base::fail(ErrorCode::kInternal, "status {}: {}", answer.status,
-                        answer.body.substr(0, 300));
+    std::vector<std::string> tails(prompts.size());
+    for (size_t i = 0; i < prompts.size(); ++i) {
+      calls.push_back(call(prompts[i], tokens));
+      calls.back().on_body = [&on_event, &tail = tails[i]](std::string_view part) {
+        note(part, tail, on_event);
+      };
+    }
+    const auto answers = net::http_calls(url_, calls);
+    for (size_t i = 0; i < prompts.size(); ++i) {
+      const auto answer = THIMBLE_TRY(Result<net::HttpResponse>(answers[i]));
+      if (answer.status == 200 && tails[i].ends_with("data: [DONE]\n\n")) continue;
+      return base::fail(ErrorCode::kInternal, "status {}: {}{}", answer.status,
+                        answer.body.substr(0, 300), tails[i]);
     }
     return {};
   }
 
  private:
-  static net::HttpCall call(const std::vector<int32_t>& prompt, uint32_t tokens,
-                            const std::function<void()>& on_event) {
+  // A part of a stream: its events are told, its end is kept.
+  static void note(std::string_view part, std::string& tail,
+                   const std::function<void()>& on_event) {
+    constexpr std::string_view kEvent = "data: {";
+    constexpr size_t kTailBytes = 300;
+    tail += part.substr(part.size() - std::min(part.size(), kTailBytes));
+    if (tail.size() > kTailBytes) tail.erase(0, tail.size() - kTailBytes);
+    if (!on_event) return;
+    size_t at = part.find(kEvent);
+    for (; at != std::string_view::npos; at = part.find(kEvent, at + 1)) on_event();
+  }
+
+  static net::HttpCall call(const std::vector<int32_t>& prompt, uint32_t tokens) {
     net::HttpCall out;
     out.method = "POST";
     out.target = "/v1/completions";
     out.headers = {{"Content-Type", "application/json"}};
     out.body = nlohmann::json({{"prompt", prompt},
                                {"max_tokens", tokens},
+                               {"seed", seed_of(prompt)},
                                {"temperature", kTemperature},
                                {"top_p", kTopP},
                                {"stream", true},
@@ -120,12 +142,6 @@ class Stand {
                                {"cache_prompt", false}})
                    .dump();
     out.answer_bytes = 1 << 30;
-    if (!on_event) return out;
-    out.on_body = [&on_event](std::string_view part) {
-      constexpr std::string_view kEvent = "data: {";
-      size_t at = part.find(kEvent);
-      for (; at != std::string_view::npos; at = part.find(kEvent, at + 1)) on_event();
-    };
     return out;
   }
 
@@ -147,6 +163,7 @@ Result<double> run_engine(Stand& stand, const Prompts& prompts, uint32_t tokens)
     engine::GenerationRequest request;
     request.prompt = prompt;
     request.max_tokens = tokens;
+    request.sampling.seed = seed_of(prompt);
     request.sampling.temperature = kTemperature;
     request.sampling.top_p = kTopP;
     request.reuse = false;
@@ -161,7 +178,7 @@ Result<double> run_engine(Stand& stand, const Prompts& prompts, uint32_t tokens)
 }
 
 // The same as streams.
-Result<double> run_clients(const Stand& stand, const Prompts& prompts, uint32_t tokens) {
+Result<double> run_clients(Stand& stand, const Prompts& prompts, uint32_t tokens) {
   const int64_t begun = base::monotonic_us();
   THIMBLE_TRY(stand.stream(prompts, tokens));
   return rate(prompts.size() * tokens, begun);
@@ -179,23 +196,38 @@ void print(const ServeFlags& flags, const nlohmann::ordered_json& line, const st
   print_out(flags.json ? line.dump() + "\n" : text);
 }
 
-// Best of the rounds, engine and clients by turns.
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+// Engine and clients by turns, now the one first and now the other. Each has its best round; the
+// ratio is the middle one of the rounds', whose sides the same moment holds.
 Result<void> measure_batch(Stand& stand, const ServeFlags& flags, uint32_t batch) {
   const Prompts prompts = make_prompts(stand, batch, flags.prompt_tokens);
   double engine = 0;
   double clients = 0;
+  std::vector<double> ratios;
   for (uint32_t round = 0; round < flags.rounds; ++round) {
-    engine = std::max(engine, THIMBLE_TRY(run_engine(stand, prompts, flags.tokens)));
-    clients = std::max(clients, THIMBLE_TRY(run_clients(stand, prompts, flags.tokens)));
+    double rates[2] = {};
+    for (uint32_t turn = 0; turn < 2; ++turn) {
+      const bool served = (round + turn) % 2 == 1;
+      const auto run = served ? run_clients : run_engine;
+      rates[served] = THIMBLE_TRY(run(stand, prompts, flags.tokens));
+    }
+    engine = std::max(engine, rates[0]);
+    clients = std::max(clients, rates[1]);
+    ratios.push_back(rates[1] / rates[0]);
   }
+  const double ratio = median(std::move(ratios));
   print(flags,
         {{"measure", "throughput"},
          {"batch", batch},
          {"engine_tokens_per_second", engine},
          {"server_tokens_per_second", clients},
-         {"ratio", clients / engine}},
+         {"ratio", ratio}},
         fmt::format("batch {:<4} engine {:>9.1f} tokens/s, server {:>9.1f}: {:.3f}\n", batch,
-                    engine, clients, clients / engine));
+                    engine, clients, ratio));
   return {};
 }
 
@@ -291,7 +323,7 @@ Command bench_serve_command() {
       .details =
           "One process holds the engine, a server around it and the clients. The same requests, "
           "1, 8 and 32 at once, go straight to the engine and as streams over HTTP, by turns, "
-          "the best of several rounds.",
+          "several rounds; the ratio is the middle one of theirs.",
       .examples = {{"thimble bench serve --model models/nano-chat", ""},
                    {"thimble bench serve --model DIR --long-prompt 32768 --open 1000",
                     "also time between tokens beside a long prompt, and many open streams"}},
@@ -300,7 +332,7 @@ Command bench_serve_command() {
             options.add("--model", flags->model, "directory of the model", Need::kRequired);
             options.add("--prompt-tokens", flags->prompt_tokens, "of each request");
             options.add("--tokens", flags->tokens, "of each answer");
-            options.add("--rounds", flags->rounds, "of which the best counts");
+            options.add("--rounds", flags->rounds, "of both sides");
             options.add("--long-prompt", flags->long_prompt,
                         "tokens of a prompt that is read beside a stream; 0: not measured");
             options.add("--open", flags->open, "streams open at once; 0: not measured");

@@ -14,7 +14,6 @@ namespace {
 
 constexpr size_t kReadBytes = 16 << 10;
 constexpr uint32_t kTickMs = 1000;
-constexpr int64_t kGatherUs = 4000;  // pieces of a stream that come sooner leave together
 constexpr uint32_t kLingerMs = 2000;
 constexpr uint32_t kLingerStoppingMs = 100;
 
@@ -27,10 +26,7 @@ bool may_have_body(uint32_t status) { return status >= 200 && status != 204 && s
 }  // namespace
 
 Connection::Connection(tcp::socket socket, ServerState& server)
-    : socket_(std::move(socket)),
-      timer_(socket_.get_executor()),
-      gather_timer_(socket_.get_executor()),
-      server_(server) {
+    : socket_(std::move(socket)), timer_(socket_.get_executor()), server_(server) {
   read_buffer_.resize(kReadBytes);
 }
 
@@ -57,7 +53,6 @@ void Connection::close() {
   boost::system::error_code ignored;
   socket_.close(ignored);
   timer_.cancel();
-  gather_timer_.cancel();
   account_body(0);
   server_.connections.erase(this);
   if (const auto exchange = exchange_.lock()) exchange->mark_gone();
@@ -228,7 +223,6 @@ void Connection::begin_stream(const HttpResponse& head, const StreamOptions& opt
   head_ = head_text(head, true);
   stream_ = options;
   outbox_ = std::move(outbox);
-  taken_at_us_ = 0;
   quiet_since_us_ = base::monotonic_us();
   arm(tick_ms());
 }
@@ -240,21 +234,10 @@ void Connection::release_head() {
   send(head);
 }
 
-void Connection::take_soon() {
-  const int64_t wait_us = taken_at_us_ + kGatherUs - base::monotonic_us();
-  if (wait_us <= 0) return take_now();
-  gather_timer_.expires_after(std::chrono::microseconds(wait_us));
-  gather_timer_.async_wait(
-      [self = shared_from_this(), outbox = outbox_](const boost::system::error_code& error) {
-        if (!error && self->outbox_ == outbox) self->take_now();
-      });
-}
-
-void Connection::take_now() {
+void Connection::take_outbox() {
   if (!outbox_) return;
   const std::string bytes = outbox_->take();
   if (bytes.empty()) return;
-  taken_at_us_ = base::monotonic_us();
   write(bytes);
 }
 
@@ -277,7 +260,7 @@ void Connection::send_chunk(std::string_view bytes) {
 
 void Connection::end_stream() {
   if (state_ != State::kAnswering || last_word_ || !streaming_) return;
-  take_now();
+  take_outbox();
   release_head();
   last_word_ = true;
   if (http_1_1_ && !head_only_) {
@@ -288,7 +271,7 @@ void Connection::end_stream() {
 }
 
 void Connection::abort_stream(const HttpResponse& unsent, std::string_view tail) {
-  take_now();
+  take_outbox();
   if (!streaming_ || head_) {
     head_.reset();
     streaming_ = false;

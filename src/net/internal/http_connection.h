@@ -113,8 +113,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void respond(const HttpResponse& response);
   void begin_stream(const HttpResponse& head, const StreamOptions& options,
                     std::shared_ptr<Outbox> outbox);
-  // Something lies in the outbox. Soon after the last piece it waits for company (kGatherUs).
-  void take_soon();
+  // Something lies in the outbox.
+  void take_outbox();
   void end_stream();
   void abort_stream(const HttpResponse& unsent, std::string_view tail);
   // Answers for the handler and closes. No answer may have begun.
@@ -140,7 +140,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   std::string head_text(const HttpResponse& response, bool stream) const;
   void release_head();
-  void take_now();
   void write(std::string_view bytes);
   void send_chunk(std::string_view bytes);
   void send(std::string_view bytes);
@@ -160,7 +159,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   tcp::socket socket_;
   asio::steady_timer timer_;
   uint64_t timer_serial_ = 0;  // an older wait that fires late is ignored
-  asio::steady_timer gather_timer_;
   ServerState& server_;
   State state_ = State::kIdle;
 
@@ -183,7 +181,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::optional<std::string> head_;  // of a stream, not yet sent
   StreamOptions stream_;
   std::shared_ptr<Outbox> outbox_;
-  int64_t taken_at_us_ = 0;     // when something was last taken from it
   int64_t quiet_since_us_ = 0;  // when the stream last said something
 
   // What leaves.

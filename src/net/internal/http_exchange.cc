@@ -75,7 +75,7 @@ bool Exchange::write(std::string bytes) {
     mark_gone();
     return false;
   }
-  if (outbox_->add(bytes)) on_connection([](Connection& c) { c.take_soon(); });
+  if (outbox_->add(bytes)) on_connection([](Connection& c) { c.take_outbox(); });
   return true;
 }
 

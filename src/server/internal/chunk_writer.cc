@@ -11,7 +11,7 @@ namespace {
 class ChunkWriter : public AnswerWriter {
  public:
   ChunkWriter(AnswerFrame frame, const text::Tokenizer& tokenizer)
-      : frame_(std::move(frame)), tokenizer_(tokenizer) {}
+      : chunks_(std::move(frame)), tokenizer_(tokenizer) {}
 
   std::string begin() override { return {}; }
 
@@ -42,12 +42,13 @@ class ChunkWriter : public AnswerWriter {
       nothing.choice = choice;
       out = part(nothing);
     }
-    return out + net::sse_event(finish_chunk(frame_, end, choice));
+    return out + net::sse_event(finish_chunk(chunks_, end, choice));
   }
 
   std::string end(const Usage& usage) override {
     const std::string last = net::sse_event("[DONE]");
-    return frame_.with_usage ? net::sse_event(usage_chunk(frame_, usage)) + last : last;
+    return chunks_.frame.with_usage ? net::sse_event(usage_chunk(chunks_.frame, usage)) + last
+                                    : last;
   }
 
   std::string failure(const ApiError& error) override {
@@ -55,7 +56,7 @@ class ChunkWriter : public AnswerWriter {
   }
 
   std::string whole(std::span<const WholeChoice> choices, const Usage& usage) override {
-    return whole_answer(frame_, choices, usage, tokenizer_);
+    return whole_answer(chunks_.frame, choices, usage, tokenizer_);
   }
 
  private:
@@ -64,10 +65,10 @@ class ChunkWriter : public AnswerWriter {
   }
 
   std::string chunk(ChunkPlace place, const AnswerPart& part) const {
-    return net::sse_event(part_chunk(frame_, place, part, tokenizer_));
+    return net::sse_event(part_chunk(chunks_, place, part, tokenizer_));
   }
 
-  const AnswerFrame frame_;
+  const ChunkFrame chunks_;
   const text::Tokenizer& tokenizer_;
   std::set<uint32_t> begun_;  // choices that have their first chunk
 };
