@@ -6,6 +6,21 @@
 #include "kernels/table.h"
 
 namespace thimble::kernels {
+namespace {
+
+constexpr uint64_t kRowsAhead = 8;
+
+// Asks for a row that is read soon: it may lie anywhere in the table. An id that is none is found
+// out when its turn comes.
+void ask_for(const EngramTable& table, uint64_t id) {
+  constexpr uint64_t kLine = 64;
+  if (id >= table.rows) return;
+  const std::byte* const codes = table.codes + id * table.head_dim;
+  for (uint64_t at = 0; at < table.head_dim; at += kLine) __builtin_prefetch(codes + at);
+  __builtin_prefetch(table.scales + id * (table.head_dim / 32));
+}
+
+}  // namespace
 
 void engram_gather(const EngramTable& table, Rows<const int64_t> ids, Rows<float> out,
                    Context context) {
@@ -13,9 +28,12 @@ void engram_gather(const EngramTable& table, Rows<const int64_t> ids, Rows<float
   CHECK_EQ(ids.cols * table.head_dim, out.cols);
   CHECK_EQ(table.head_dim % 32, 0u);
   const Table& entries = kernels();
-  // Reading the table costs more than decoding it: rows lie anywhere in it.
+  const uint64_t lookups = ids.rows * ids.cols;
+  // Reading the table costs more than decoding it.
   internal::for_rows(context, ids.rows, 4 * out.cols, [&](uint64_t i) {
     for (uint64_t f = 0; f < ids.cols; ++f) {
+      const uint64_t ahead = i * ids.cols + f + kRowsAhead;
+      if (ahead < lookups) ask_for(table, static_cast<uint64_t>(ids.data[ahead]));
       const uint64_t id = static_cast<uint64_t>(ids.row(i)[f]);
       CHECK_LT(id, table.rows);
       entries.decode_fp8(table.codes + id * table.head_dim,

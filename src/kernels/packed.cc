@@ -17,6 +17,11 @@ constexpr uint32_t fp4_byte(uint32_t output, uint32_t input) {
 }
 constexpr uint32_t fp4_shift(uint32_t input) { return input % 8 / 4 * 4; }
 
+// Byte of (output, input) in a block of FP8.
+constexpr uint64_t fp8_byte(uint32_t output, uint32_t input) {
+  return uint64_t{input / 2} * (2 * kPackOutputs) + output * 2 + input % 2;
+}
+
 // Eight codes of one output, as a row has them, to the order of a piece: 0 4 1 5 2 6 3 7.
 constexpr uint32_t piece_of(uint32_t codes) {
   uint32_t low = codes & 0xFFFF;
@@ -49,21 +54,22 @@ void pack_fp4(const WeightView& w, uint32_t first, uint32_t outputs, std::byte* 
 
 using Bytes16 = uint8_t __attribute__((vector_size(16)));
 
-// Rows to columns: each step deals two halves out by turns, which moves the address of a byte, row
-// and column in eight bits, round by one.
-void transpose(Bytes16 (&rows)[16]) {
+// a and b, a byte of each by turns.
+void deal_out(Bytes16 a, Bytes16 b, Bytes16* out) {
+  out[0] = __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+  out[1] =
+      __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+}
+
+// Rows to columns: each step deals two halves out, which moves the address of a byte, row and
+// column in eight bits, round by one. Then columns to pairs of them.
+void transpose_pairs(Bytes16 (&rows)[16]) {
   for (int step = 0; step < 4; ++step) {
     Bytes16 next[16];
-    for (int i = 0; i < 8; ++i) {
-      const Bytes16 a = rows[i];
-      const Bytes16 b = rows[i + 8];
-      next[2 * i] =
-          __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-      next[2 * i + 1] = __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29,
-                                                14, 30, 15, 31);
-    }
+    for (int i = 0; i < 8; ++i) deal_out(rows[i], rows[i + 8], &next[2 * i]);
     std::memcpy(rows, next, sizeof(next));
   }
+  for (int i = 0; i < 16; i += 2) deal_out(rows[i], rows[i + 1], &rows[i]);
 }
 
 bool has_nan(const Bytes16 (&codes)[16]) {
@@ -87,7 +93,7 @@ void pack_fp8(const WeightView& w, uint32_t first, uint32_t outputs, std::byte* 
       std::memcpy(&rows[o], codes + uint64_t{o} * w.cols + k, sizeof(Bytes16));
     }
     if (has_nan(rows)) scales[k / kPackInputs] = std::byte{0xFF};
-    transpose(rows);
+    transpose_pairs(rows);
     std::memcpy(out + uint64_t{k} * kPackOutputs, rows, sizeof(rows));
   }
 }
@@ -132,7 +138,7 @@ PackedCode packed_code(WeightFormat format, uint32_t inputs, const std::byte* bl
   const uint64_t groups = inputs / kPackInputs;
   const uint64_t g = input / kPackInputs;
   if (format == WeightFormat::kFp8Block32) {
-    return {static_cast<uint8_t>(block[uint64_t{input} * kPackOutputs + output]),
+    return {static_cast<uint8_t>(block[fp8_byte(output, input)]),
             static_cast<uint8_t>(block[groups * kFp8GroupBytes + g])};
   }
   const uint32_t k = input % kPackInputs;

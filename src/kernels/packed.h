@@ -5,8 +5,8 @@
 // A block is [groups of 32 inputs], codes first, scales behind all codes:
 //  - FP4: 256 bytes a group, four pieces of 64: byte 4 * output + j of piece p has input 8p + j in
 //    its low nibble and input 8p + 4 + j in its high one; scales [groups, 16], one an output.
-//  - FP8: 512 bytes a group, [32 inputs, 16 outputs]; scales [groups], one for the 16 outputs, NaN
-//    where any of the group's codes is.
+//  - FP8: 512 bytes a group, [16 pairs of inputs, 16 outputs, 2 inputs]; scales [groups], one for
+//    the 16 outputs, NaN where any of the group's codes is.
 // Outputs beyond the matrix are zeros. The layout is the same for every instruction set.
 #pragma once
 

@@ -157,8 +157,10 @@ Result<KernelLine> run_mhc(uint64_t n, kernels::Context context) {
   return line;
 }
 
-// The lines of run() for each size.
-auto each(std::vector<uint64_t> sizes, Result<KernelLine> (*run)(uint64_t, kernels::Context)) {
+}  // namespace
+
+KernelCase::Run each_size(std::vector<uint64_t> sizes,
+                          Result<KernelLine> (*run)(uint64_t, kernels::Context)) {
   return [=](kernels::Context context) -> Result<std::vector<KernelLine>> {
     std::vector<KernelLine> lines;
     for (const uint64_t size : sizes) lines.push_back(THIMBLE_TRY(run(size, context)));
@@ -166,12 +168,10 @@ auto each(std::vector<uint64_t> sizes, Result<KernelLine> (*run)(uint64_t, kerne
   };
 }
 
-}  // namespace
-
-std::vector<KernelCase> other_cases() {
-  return {{"attend", each({1, 16}, run_attend)},
-          {"index_score", each({1 << 16, 1 << 20}, run_index)},
-          {"mhc", each({1, 8, 512}, run_mhc)}};
+std::vector<KernelCase> cache_cases() {
+  return {{"attend", each_size({1, 16}, run_attend)},
+          {"index_score", each_size({1 << 16, 1 << 20}, run_index)},
+          {"mhc", each_size({1, 8, 512}, run_mhc)}};
 }
 
 }  // namespace thimble::app

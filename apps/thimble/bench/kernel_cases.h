@@ -1,5 +1,4 @@
-// What `thimble bench kernels` measures besides products: index scores, attention and
-// hyper-connections at the released model's shapes.
+// What `thimble bench kernels` measures besides products, at the released model's shapes.
 #pragma once
 
 #include <functional>
@@ -13,10 +12,16 @@
 namespace thimble::app {
 
 struct KernelCase {
+  using Run = std::function<Result<std::vector<KernelLine>>(kernels::Context)>;
   std::string_view op;
-  std::function<Result<std::vector<KernelLine>>(kernels::Context)> run;
+  Run run;
 };
 
-std::vector<KernelCase> other_cases();
+// The lines of run() for each size.
+KernelCase::Run each_size(std::vector<uint64_t> sizes,
+                          Result<KernelLine> (*run)(uint64_t, kernels::Context));
+
+std::vector<KernelCase> cache_cases();  // attention, index scores, hyper-connections
+std::vector<KernelCase> row_cases();    // norms, rotations, routing, experts, Engram rows
 
 }  // namespace thimble::app

@@ -8,11 +8,10 @@
 #include "kernels/table.h"
 
 namespace thimble::app {
-namespace {
 
 std::string table_row(const KernelLine& line) {
   std::string out =
-      fmt::format("  {:<12}{:<10}{:>20}{:>5}  {:<11}{:>10.1f}{:>9.1f}{:>10.1f}{:>8.2f}", line.op,
+      fmt::format("  {:<14}{:<10}{:>20}{:>5}  {:<11}{:>10.1f}{:>9.1f}{:>10.1f}{:>8.2f}", line.op,
                   line.layout, line.shape, line.n, kernels::name(kernels::kernels()), line.m.us,
                   1e-3 * line.bytes / line.m.us, 1e-3 * line.flops / line.m.us,
                   roof_share(line.m, line.bytes, line.flops));
@@ -40,8 +39,6 @@ std::string json_line(const KernelLine& line) {
   if (line.m.rival_us > 0) json["rival_us"] = line.m.rival_us;
   return json.dump() + "\n";
 }
-
-}  // namespace
 
 void print_line(const KernelLine& line, bool json) {
   print_out(json ? json_line(line) : table_row(line));

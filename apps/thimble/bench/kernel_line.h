@@ -21,7 +21,11 @@ struct KernelLine {
   Measured m;
 };
 
-// A row of the table, or an object of JSON; the instruction set is the one that is chosen now.
+// A row of the table, or an object of JSON, each with its line's end; the instruction set is the
+// one that is chosen now. The names in the JSON are a contract.
+std::string table_row(const KernelLine& line);
+std::string json_line(const KernelLine& line);
+
 void print_line(const KernelLine& line, bool json);
 
 }  // namespace thimble::app

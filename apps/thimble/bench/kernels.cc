@@ -49,7 +49,25 @@ std::vector<Case> cases() {
           {"gemv_fp8", WeightFormat::kFp8Block32, 5120, 8192, one},
           {"gemv_fp8", WeightFormat::kFp8Block32, 32768, 1280, one},
           {"gemm_fp8", WeightFormat::kFp8Block32, 5120, 8192, many},
-          {"gemv_bf16", WeightFormat::kBF16, 4096, 5120, one}};
+          {"gemv_bf16", WeightFormat::kBF16, 129280, 5120, one},
+          {"gemm_bf16", WeightFormat::kBF16, 129280, 5120, {8}}};
+}
+
+std::vector<KernelCase> other_cases() {
+  std::vector<KernelCase> out = cache_cases();
+  std::ranges::move(row_cases(), std::back_inserter(out));
+  return out;
+}
+
+// In the order of the table, each once.
+std::vector<std::string> op_names() {
+  std::vector<std::string> names;
+  const auto add = [&](std::string_view op) {
+    if (names.empty() || names.back() != op) names.emplace_back(op);
+  };
+  for (const Case& c : cases()) add(c.op);
+  for (const KernelCase& c : other_cases()) add(c.op);
+  return names;
 }
 
 Measured measure_product(const Case& c, const Rotation& weights, uint64_t n, RivalProduct* rival,
@@ -107,7 +125,7 @@ Result<std::unique_ptr<Rival>> open_rival(const KernelsFlags& flags, const kerne
 std::string table_head(const kernels::Roofs& roofs, const Rival* rival) {
   std::string out = fmt::format(
       "{}, {} threads: {:.1f} GB/s, {:.0f} Gop/s float32, {:.0f} int8 to 32 bits{}\n"
-      "  {:<12}{:<10}{:>20}{:>5}  {:<11}{:>10}{:>9}{:>10}{:>8}",
+      "  {:<14}{:<10}{:>20}{:>5}  {:<11}{:>10}{:>9}{:>10}{:>8}",
       roofs.isa, roofs.threads, roofs.read_gbps, roofs.fma_gflops, roofs.int8_gops,
       rival == nullptr ? "" : fmt::format("; rival: ggml {}", rival->variant()), "op", "layout",
       "outputs x inputs", "n", "isa", "us", "GB/s", "GFLOP/s", "of roof");
@@ -125,9 +143,9 @@ Result<void> run_table(const kernels::Table& table, const KernelsFlags& flags,
     if (!flags.op.empty() && flags.op != c.op) continue;
     THIMBLE_TRY(run_case(c, flags, rival.get(), context));
   }
-  for (const auto& [op, run] : other_cases()) {
-    if (!flags.op.empty() && flags.op != op) continue;
-    for (const KernelLine& line : THIMBLE_TRY(run(context))) print_line(line, flags.json);
+  for (const KernelCase& c : other_cases()) {
+    if (!flags.op.empty() && flags.op != c.op) continue;
+    for (const KernelLine& line : THIMBLE_TRY(c.run(context))) print_line(line, flags.json);
   }
   return {};
 }
@@ -177,10 +195,7 @@ Command bench_kernels_command() {
           [flags](Options& options) {
             options.add("--threads", flags->threads, "compute threads; 0: one per CPU");
             options.add("--isa", flags->isa, "one instruction set; else all but scalar");
-            options.choice("--op", flags->op,
-                           {"gemv_mxfp4", "gemm_mxfp4", "gemv_fp8", "gemm_fp8", "gemv_bf16",
-                            "attend", "index_score", "mhc"},
-                           "one operation; else all");
+            options.choice("--op", flags->op, op_names(), "one operation; else all");
             options.add("--rival", flags->rival,
                         "folder of ggml's libraries; else build/rival, if it is there");
             options.add("--compare", flags->compare, 2,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 
@@ -32,11 +33,12 @@ struct Times {
 
 inline void add_runs(Times& times, auto&& body) {
   constexpr int64_t kAtLeastUs = 60'000;
+  using Clock = std::chrono::steady_clock;
   const int64_t begun = base::monotonic_us();
   for (int run = 0; run < 3 || base::monotonic_us() - begun < kAtLeastUs; ++run, ++times.runs) {
-    const int64_t begin = base::monotonic_us();
+    const auto begin = Clock::now();
     body();
-    const auto us = static_cast<double>(std::max<int64_t>(1, base::monotonic_us() - begin));
+    const double us = std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
     times.best_us = std::min(times.best_us, us);
     times.total_us += us;
   }

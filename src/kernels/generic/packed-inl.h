@@ -7,6 +7,7 @@
 // tiles. `I` is the integer half of an instruction set (isa/int_*.h).
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -231,7 +232,8 @@ void packed_fp4(const std::byte* blocks, uint64_t count, uint32_t outputs, const
 
 inline constexpr float kHalfFactor = 256;
 
-// Codes as they are packed, or decoded to float32 beforehand: 16 outputs of input k.
+// Codes as they are packed, or decoded to float32 beforehand: 16 outputs of input k, which is
+// even, or of the odd one after it.
 template <class V>
 struct Fp8Codes {
   static constexpr uint64_t kGroupBytes = uint64_t{kPackInputs} * kPackOutputs;
@@ -241,8 +243,11 @@ struct Fp8Codes {
   [[gnu::always_inline]] void fetch_group(uint32_t group, uint32_t groups) const {
     fetch(at + group_ahead<kAhead, kBlocks>(group, groups, kGroupBytes, block_bytes), kGroupBytes);
   }
-  [[gnu::always_inline]] V input(uint32_t k) const {
-    return V::load_e4m3_small(at + uint64_t{k} * kPackOutputs);
+  [[gnu::always_inline]] V even(uint32_t k) const {
+    return V::load_e4m3_even(at + uint64_t{k} * kPackOutputs);
+  }
+  [[gnu::always_inline]] V odd(uint32_t k) const {
+    return V::load_e4m3_odd(at + uint64_t{k} * kPackOutputs);
   }
 };
 template <class V>
@@ -250,23 +255,24 @@ struct F32Codes {
   const float* at;
   template <uint32_t kAhead, uint32_t kBlocks>
   [[gnu::always_inline]] void fetch_group(uint32_t, uint32_t) const {}
-  [[gnu::always_inline]] V input(uint32_t k) const {
+  [[gnu::always_inline]] V even(uint32_t k) const {
     return V::load(at + uint64_t{k} * kPackOutputs);
   }
+  [[gnu::always_inline]] V odd(uint32_t k) const { return even(k + 1); }
 };
 
+// What is read below is read here and not before: with all of it at once there are more values than
+// registers.
+[[gnu::always_inline]] inline void keep_order() { asm volatile("" : : : "memory"); }
+
 // Groups [begin, end) of kBlocks blocks against kRows rows. x: [inputs from group begin on, kRows];
-// total: [kBlocks, kRows, 16], which the groups before have left.
+// total: [kBlocks, kRows, 16], which the groups before have left. It stays in memory: registers are
+// for the group.
 template <class V, uint32_t kRows, uint32_t kBlocks, class Codes>
 inline void fp8_tile(const Codes (&codes)[kBlocks], const std::byte* const (&scales)[kBlocks],
                      const float* x, uint32_t begin, uint32_t end, float* const (&total)[kBlocks]) {
-  V sum_of[kBlocks][kRows];
-#pragma GCC unroll 16
-  for (uint32_t b = 0; b < kBlocks; ++b) {
-#pragma GCC unroll 16
-    for (uint32_t r = 0; r < kRows; ++r) {
-      sum_of[b][r] = begin == 0 ? V::zero() : V::load(total[b] + r * kPackOutputs);
-    }
+  if (begin == 0) {
+    for (float* const sums : total) std::fill_n(sums, kRows * kPackOutputs, 0.0F);
   }
   for (uint32_t g = begin; g < end; ++g) {
     V acc[kBlocks][kRows];
@@ -280,17 +286,23 @@ inline void fp8_tile(const Codes (&codes)[kBlocks], const std::byte* const (&sca
     for (uint32_t b = 0; b < kBlocks; ++b) {
       codes[b].template fetch_group<kBlocks == 1 ? 4 : 2, kBlocks>(g - begin, end - begin);
     }
-#pragma GCC unroll 4
-    for (uint32_t i = 0; i < kPackInputs; ++i) {
-      const uint32_t k = local + i;
+#pragma GCC unroll 2
+    for (uint32_t i = 0; i < kPackInputs; i += 2) {
+      const float* const at = x + uint64_t{local + i} * kRows;
 #pragma GCC unroll 16
       for (uint32_t b = 0; b < kBlocks; ++b) {
-        const V w = codes[b].input(k);
+        const V w = codes[b].even(local + i);
 #pragma GCC unroll 16
-        for (uint32_t r = 0; r < kRows; ++r) {
-          acc[b][r] = fma(V::set(x[uint64_t{k} * kRows + r]), w, acc[b][r]);
-        }
+        for (uint32_t r = 0; r < kRows; ++r) acc[b][r] = fma(V::set(at[r]), w, acc[b][r]);
       }
+      keep_order();
+#pragma GCC unroll 16
+      for (uint32_t b = 0; b < kBlocks; ++b) {
+        const V w = codes[b].odd(local + i);
+#pragma GCC unroll 16
+        for (uint32_t r = 0; r < kRows; ++r) acc[b][r] = fma(V::set(at[kRows + r]), w, acc[b][r]);
+      }
+      keep_order();
     }
 #pragma GCC unroll 16
     for (uint32_t b = 0; b < kBlocks; ++b) {
@@ -298,14 +310,10 @@ inline void fp8_tile(const Codes (&codes)[kBlocks], const std::byte* const (&sca
       const V factor = V::set(scale);
 #pragma GCC unroll 16
       for (uint32_t r = 0; r < kRows; ++r) {
-        sum_of[b][r] = fma(acc[b][r] * V::set(kHalfFactor), factor, sum_of[b][r]);
+        float* const sums = total[b] + r * kPackOutputs;
+        fma(acc[b][r] * V::set(kHalfFactor), factor, V::load(sums)).store(sums);
       }
     }
-  }
-#pragma GCC unroll 16
-  for (uint32_t b = 0; b < kBlocks; ++b) {
-#pragma GCC unroll 16
-    for (uint32_t r = 0; r < kRows; ++r) sum_of[b][r].store(total[b] + r * kPackOutputs);
   }
 }
 
@@ -399,9 +407,10 @@ inline void fp8_many_rows(const std::byte* block, uint64_t codes_bytes, const Fl
   const std::byte* const from = block + uint64_t{begin} * kPackInputs * kPackOutputs;
   const uint32_t inputs = (end - begin) * kPackInputs;
   fetch_ahead(from, uint64_t{inputs} * kPackOutputs);
-  for (uint32_t k = 0; k < inputs; ++k) {
-    V::load_e4m3_small(from + uint64_t{k} * kPackOutputs)
-        .store(decoded + uint64_t{k} * kPackOutputs);
+  for (uint32_t k = 0; k < inputs; k += 2) {
+    const Fp8Codes<V> codes{from, 0};
+    codes.even(k).store(decoded + uint64_t{k} * kPackOutputs);
+    codes.odd(k).store(decoded + uint64_t{k} * kPackOutputs + kPackOutputs);
   }
   in_tiles<V::kPackedRows>(x.rows, [&](auto count, uint64_t row) {
     constexpr uint32_t kRows = decltype(count)::value;

@@ -64,12 +64,21 @@ struct Vec {
     std::memcpy(part, p, 2 * n);
     return load_bf16(part);
   }
-  [[gnu::always_inline]] static inline Vec load_e4m3_small(const std::byte* p) {
-    // Sign-extended and shifted, a code is a half float 2^8 too small: exponent bias 15 against 7.
-    const __m256i wide = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
-    const __m256i half = _mm256_and_si256(_mm256_slli_epi16(wide, 7), _mm256_set1_epi16(-0x4001));
+  [[gnu::always_inline]] static inline Vec widen_half(__m256i half) {
     return {_mm256_cvtph_ps(_mm256_castsi256_si128(half)),
             _mm256_cvtph_ps(_mm256_extracti128_si256(half, 1))};
+  }
+  // In the upper byte of a word and shifted back by one, its sign with it, a code is a half float
+  // 2^8 too small: exponent bias 15 against 7.
+  [[gnu::always_inline]] static inline Vec widen_upper(__m256i words) {
+    return widen_half(_mm256_and_si256(_mm256_srai_epi16(words, 1), _mm256_set1_epi16(-0x4080)));
+  }
+  [[gnu::always_inline]] static inline Vec load_e4m3_even(const std::byte* p) {
+    const __m256i words = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+    return widen_upper(_mm256_slli_epi16(words, 8));
+  }
+  [[gnu::always_inline]] static inline Vec load_e4m3_odd(const std::byte* p) {
+    return widen_upper(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
   }
   [[gnu::always_inline]] static inline Vec load_e4m3(const std::byte* p) {
     // Sign-extended and shifted, a code is a half float 2^8 too small: exponent bias 15 against 7.

@@ -65,12 +65,18 @@ struct Vec {
   [[gnu::always_inline]] static inline Vec load_bf16(const std::byte* p, uint32_t n) {
     return widen_bf16(_mm256_maskz_loadu_epi16(first(n), p));
   }
-  [[gnu::always_inline]] static inline Vec load_e4m3_small(const std::byte* p) {
-    // Sign-extended and shifted, a code is a half float 2^8 too small: exponent bias 15 against 7.
-    const __m256i wide =
-        _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i_u*>(p)));
-    const __m256i half = _mm256_and_si256(_mm256_slli_epi16(wide, 7), _mm256_set1_epi16(-0x4001));
-    return {_mm512_cvtph_ps(half)};
+  // In the upper byte of a word and shifted back by one, its sign with it, a code is a half float
+  // 2^8 too small: exponent bias 15 against 7.
+  [[gnu::always_inline]] static inline Vec widen_upper(__m256i words) {
+    const __m256i bits = _mm256_set1_epi16(-0x4080);
+    return {_mm512_cvtph_ps(_mm256_and_si256(_mm256_srai_epi16(words, 1), bits))};
+  }
+  [[gnu::always_inline]] static inline Vec load_e4m3_even(const std::byte* p) {
+    const __m256i words = _mm256_loadu_si256(reinterpret_cast<const __m256i_u*>(p));
+    return widen_upper(_mm256_slli_epi16(words, 8));
+  }
+  [[gnu::always_inline]] static inline Vec load_e4m3_odd(const std::byte* p) {
+    return widen_upper(_mm256_loadu_si256(reinterpret_cast<const __m256i_u*>(p)));
   }
   [[gnu::always_inline]] static inline Vec load_e4m3(const std::byte* p) {
     // Sign-extended and shifted, a code is a half float 2^8 too small: exponent bias 15 against 7.
