@@ -120,7 +120,7 @@ TEST(CachedRows, EveryScaleByte) {
     for (size_t i = 64; i < row.size(); ++i)
       row[i] = i % 3 ? row[i] : static_cast<std::byte>(scale);
     std::vector<std::vector<float>> outs;
-    for (const Table* table : runnable()) {
+    for (const Table* table : test::tables()) {
       std::vector<float> out(64 * 3 + 64 * 16);
       table->decode_row(RowFormat::kWindowFp8, row.data(), 64, out.data());
       table->decode_row(RowFormat::kMainFp4, row.data(), 64, out.data() + 64);

@@ -124,7 +124,7 @@ TEST(LinearFast, TheOrderOfOpsAtEveryEdge) {
         for (const uint64_t n : {1, 2, 3, 5, 7, 8, 13, 26, 129}) {
           const auto x = random_rows(n * cols, n);
           const auto wanted = expected(w.view, x, n);
-          for (const Table* table : runnable()) {
+          for (const Table* table : test::tables()) {
             const ScopedTable scope(*table);
             for (const std::byte* packed : {static_cast<const std::byte*>(nullptr),
                                             static_cast<const std::byte*>(w.packed.data())}) {
@@ -228,7 +228,7 @@ TEST(LinearFast, ExtremeActivations) {
     }
     for (const auto& x : rows) {
       std::vector<std::vector<float>> results;
-      for (const Table* table : runnable()) {
+      for (const Table* table : test::tables()) {
         const ScopedTable scope(*table);
         results.push_back(run(w.view, x, 1));
         EXPECT_TRUE(same_bits(results.back(), results.front()));

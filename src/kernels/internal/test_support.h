@@ -152,12 +152,22 @@ inline float block_dot(const float* a, const float* b, uint64_t n) {
   return close_lanes(total);
 }
 
-// Runs body() under each table this CPU can run; the last one is scalar.
+// Of the two-halves vector with the tiles of AVX-512, or null where no AVX2 runs.
+const Table* wide_tiles_table();
+
+// Every table this CPU can run, and that one; the last one is scalar.
+inline std::vector<const Table*> tables() {
+  std::vector<const Table*> out(runnable().begin(), runnable().end());
+  if (wide_tiles_table() != nullptr) out.insert(out.begin(), wide_tiles_table());
+  return out;
+}
+
+// Runs body() under each.
 template <class Body>
 void with_each_table(Body body) {
-  for (const Table* table : runnable()) {
+  for (const Table* table : tables()) {
     const ScopedTable scope(*table);
-    SCOPED_TRACE(name(*table));
+    SCOPED_TRACE(table == wide_tiles_table() ? "avx2 with wide tiles" : name(*table));
     body();
   }
 }

@@ -15,11 +15,11 @@
 #pragma GCC target("avx2,fma,f16c")
 #endif
 
-namespace thimble::kernels::avx2 {
+namespace thimble::kernels::THIMBLE_AVX2 {
 
 struct Int {
   static constexpr const char* kName = "avx2";
-  static constexpr uint32_t kRows = 4;
+  static constexpr uint32_t kRows = VecTiles::kIntRows;
 
   struct Acc {
     __m256i lo;
@@ -163,7 +163,7 @@ struct Int {
   }
 };
 
-}  // namespace thimble::kernels::avx2
+}  // namespace thimble::kernels::THIMBLE_AVX2
 
 #if defined(__clang__)
 #pragma clang attribute pop

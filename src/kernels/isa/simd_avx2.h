@@ -11,6 +11,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "kernels/isa/tiles.h"
+
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("avx2,fma,f16c"))), apply_to = function)
 #else
@@ -18,15 +20,28 @@
 #pragma GCC target("avx2,fma,f16c")
 #endif
 
-namespace thimble::kernels::avx2 {
+// Tests compile all of this once more, under another name and with other tiles.
+#if defined(THIMBLE_WIDE_TILES)
+#define THIMBLE_AVX2 avx2_wide_tiles
+#else
+#define THIMBLE_AVX2 avx2
+#endif
+
+namespace thimble::kernels::THIMBLE_AVX2 {
+
+#if defined(THIMBLE_WIDE_TILES)
+using VecTiles = Tiles32;
+#else
+using VecTiles = Tiles16;
+#endif
 
 struct Vec {
-  static constexpr uint32_t kTileRows = 3;
-  static constexpr uint32_t kTileOutputs = 2;
-  static constexpr uint32_t kScoreHeads = 3;
-  static constexpr uint32_t kScoreRows = 2;
-  static constexpr uint32_t kIndexHeads = 4;
-  static constexpr uint32_t kPackedRows = 6;
+  static constexpr uint32_t kTileRows = VecTiles::kTileRows;
+  static constexpr uint32_t kTileOutputs = VecTiles::kTileOutputs;
+  static constexpr uint32_t kScoreHeads = VecTiles::kScoreHeads;
+  static constexpr uint32_t kScoreRows = VecTiles::kScoreRows;
+  static constexpr uint32_t kIndexHeads = VecTiles::kIndexHeads;
+  static constexpr uint32_t kPackedRows = VecTiles::kPackedRows;
 
   __m256 lo;
   __m256 hi;
@@ -202,7 +217,7 @@ struct Vec {
   _mm_storeu_ps(out, _mm_unpacklo_ps(_mm_shuffle_ps(ac, ac, 0x88), _mm_shuffle_ps(bd, bd, 0x88)));
 }
 
-}  // namespace thimble::kernels::avx2
+}  // namespace thimble::kernels::THIMBLE_AVX2
 
 #if defined(__clang__)
 #pragma clang attribute pop

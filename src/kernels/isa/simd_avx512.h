@@ -20,6 +20,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "kernels/isa/tiles.h"
+
 #if defined(__clang__)
 #pragma clang attribute push(                                                    \
     __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c"))), \
@@ -32,12 +34,12 @@
 namespace thimble::kernels::avx512 {
 
 struct Vec {
-  static constexpr uint32_t kTileRows = 4;
-  static constexpr uint32_t kTileOutputs = 4;
-  static constexpr uint32_t kScoreHeads = 8;
-  static constexpr uint32_t kScoreRows = 3;
-  static constexpr uint32_t kIndexHeads = 8;
-  static constexpr uint32_t kPackedRows = 12;
+  static constexpr uint32_t kTileRows = Tiles32::kTileRows;
+  static constexpr uint32_t kTileOutputs = Tiles32::kTileOutputs;
+  static constexpr uint32_t kScoreHeads = Tiles32::kScoreHeads;
+  static constexpr uint32_t kScoreRows = Tiles32::kScoreRows;
+  static constexpr uint32_t kIndexHeads = Tiles32::kIndexHeads;
+  static constexpr uint32_t kPackedRows = Tiles32::kPackedRows;
 
   __m512 v;
 
