@@ -33,7 +33,9 @@ void engram_gather(const EngramTable& table, Rows<const int64_t> ids, Rows<float
   internal::for_rows(context, ids.rows, 4 * out.cols, [&](uint64_t i) {
     for (uint64_t f = 0; f < ids.cols; ++f) {
       const uint64_t ahead = i * ids.cols + f + kRowsAhead;
-      if (ahead < lookups) ask_for(table, static_cast<uint64_t>(ids.data[ahead]));
+      if (ahead < lookups) {
+        ask_for(table, static_cast<uint64_t>(ids.row(ahead / ids.cols)[ahead % ids.cols]));
+      }
       const uint64_t id = static_cast<uint64_t>(ids.row(i)[f]);
       CHECK_LT(id, table.rows);
       entries.decode_fp8(table.codes + id * table.head_dim,

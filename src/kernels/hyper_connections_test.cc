@@ -202,6 +202,54 @@ TEST(HcMix, PureAndTheSameOnEveryTable) {
   });
 }
 
+// One pass is the three calls, bit for bit: few rows and many, with a branch and without.
+TEST(HcTurn, IsPostMixAndCollapse) {
+  constexpr uint32_t kCopies = 4;
+  for (const uint64_t hidden : {5, 64, 300}) {
+    for (const uint64_t rows : {1, 31, 64, 75, 130}) {
+      RandomMix random(rows + hidden, rows, kCopies, hidden);
+      Mix spread = random.run(0, rows, 1);
+      base::SplitMix64 more(hidden);
+      const std::vector<float> y = test::normal_floats(more, rows * hidden);
+      const std::vector<float> pre = test::normal_floats(more, rows * kCopies);
+      const auto run = [&](bool turns, bool branch, uint32_t threads) {
+        Bench bench(threads);
+        std::vector<float> stream = random.stream, x(rows * hidden);
+        Mix mix(rows, kCopies);
+        const Rows<float> all(stream.data(), rows, random.width);
+        const Rows<float> out(x.data(), rows, hidden);
+        const Rows<const float> spent(branch ? y.data() : nullptr, rows, hidden);
+        if (turns) {
+          hc_turn({all,
+                   spent,
+                   spread.view(),
+                   random.weights,
+                   mix.view(),
+                   {pre.data(), rows, kCopies},
+                   out},
+                  bench);
+        } else {
+          if (branch) hc_post(all, spent, spread.view(), bench);
+          hc_mix(random.weights, all, mix.view(), bench);
+          hc_collapse(all, {pre.data(), rows, kCopies}, out, bench);
+        }
+        for (const auto* more_of : {&x, &mix.pre, &mix.post, &mix.comb}) {
+          stream.insert(stream.end(), more_of->begin(), more_of->end());
+        }
+        return stream;
+      };
+      test::with_each_table([&] {
+        for (const bool branch : {false, true}) {
+          const std::vector<float> expected = run(false, branch, 1);
+          for (const uint32_t threads : {1, 2, 3}) {
+            EXPECT_TRUE(same_bits(run(true, branch, threads), expected)) << rows << ' ' << hidden;
+          }
+        }
+      });
+    }
+  }
+}
+
 TEST(HcSums, CollapseAndPostOnEveryTable) {
   for (uint32_t n : {1, 3, 4, 8}) {
     for (uint64_t hidden : {1, 16, 37}) {

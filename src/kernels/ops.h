@@ -99,6 +99,19 @@ void hc_collapse(Rows<const float> stream, Rows<const float> pre, Rows<float> x,
 // stream[i][j] = post[i][j] * y[i] + sum_c comb[i][c][j] * stream[i][c], in place.
 void hc_post(Rows<float> stream, Rows<const float> y, const HcMix& mix, Context context);
 
+// All of it between two sublayers, in one pass over the stream: hc_post() of the branch before,
+// then the next one's hc_mix() and hc_collapse(). The same bits as the three calls.
+struct HcTurn {
+  Rows<float> stream;
+  Rows<const float> y;  // [n, hidden]; without data nothing is spread
+  HcMix spread;         // what spreads it
+  HcWeights weights;
+  HcMix mix;  // out
+  Rows<const float> pre;
+  Rows<float> x;  // out
+};
+void hc_turn(const HcTurn& turn, Context context);
+
 // --- Attention, backbone spec 5.4.
 
 // One query position: all heads against its window rows, then its selected entries, in list order.

@@ -75,12 +75,20 @@ RopeTable rope_table(const Step& step, std::span<const float> frequencies) {
   return table;
 }
 
+kernels::HcMix take_mix(const Step& step) {
+  const uint64_t copies = step.config.hc_mult;
+  return {step.take(step.n(), copies), step.take(step.n(), copies),
+          step.take(step.n(), copies * copies)};
+}
+
 // The stream starts as equal copies of the embedding; the first collapse takes copy 0.
 void embed_rows(Step& step, const ModelWeights& weights) {
   const uint32_t copies = step.config.hc_mult;
   const uint64_t hidden = step.config.hidden_size;
   step.stream = step.take(step.n(), copies * hidden);
   step.pre = step.take(step.n(), copies);
+  step.x = step.take(step.n(), hidden);
+  step.mix = take_mix(step);
   const Rows<float> embedding = step.take(step.n(), hidden);
   for (uint64_t i = 0; i < step.n(); ++i) {
     const Chunk& chunk = step.chunk_of(i);
@@ -107,12 +115,6 @@ kernels::HcWeights hc_weights(const arch::Config& config, const HcTensors& tenso
   return out;
 }
 
-kernels::HcMix take_mix(const Step& step) {
-  const uint64_t copies = step.config.hc_mult;
-  return {step.take(step.n(), copies), step.take(step.n(), copies),
-          step.take(step.n(), copies * copies)};
-}
-
 // x = RMSNorm of the stream collapsed with `pre`.
 void collapse_norm(const Step& step, Rows<const float> stream, Rows<const float> pre,
                    const std::byte* norm, Rows<float> x) {
@@ -120,36 +122,56 @@ void collapse_norm(const Step& step, Rows<const float> stream, Rows<const float>
   kernels::rms_norm(x, norm, static_cast<float>(step.config.rms_norm_eps), x, step.context);
 }
 
+// From one sublayer to the next: the branch y goes into the stream by `spread` (without data there
+// is none), `mix` is that of the new stream, and step.x what `pre` collapses it to, normalised.
+void turn(Step& step, Rows<const float> y, const kernels::HcMix& spread, const HcTensors& tensors,
+          const kernels::HcMix& mix, Rows<const float> pre, const std::byte* norm) {
+  const kernels::HcWeights weights = hc_weights(step.config, tensors);
+  kernels::hc_turn({step.stream, y, spread, weights, mix, pre, step.x}, step.context);
+  kernels::rms_norm(step.x, norm, static_cast<float>(step.config.rms_norm_eps), step.x,
+                    step.context);
+}
+
 // Two sublayers. The mix a sublayer computes spreads its own branch, and collapses for the NEXT
-// one. Rows that only leave their key drop out before the queries.
-void run_layer(Step& step, const LayerWeights& weights, const arch::LayerRole& role) {
+// one. Rows that only leave their key drop out before the queries. `next`: the layer that follows
+// and is entered in the same pass, or null.
+void run_layer(Step& step, const LayerWeights& weights, const arch::LayerRole& role,
+               const LayerWeights* next) {
   const kernels::Workspace::Mark mark(step.context.workspace);
-  Rows<float> x = step.take(step.n(), step.config.hidden_size);
-  collapse_norm(step, step.stream, step.pre, weights.attn_norm, x);
-  step.tell("attn_in.layers", role.layer, x);
-  const StepWindows windows = write_windows(step, weights, role, x);
-  if (role.mode == arch::AttentionMode::kFull) compress(step, weights, role, x);
-  step.keep_from(role.layer, &arch::LayerRows::rows_begin, &x);
+  if (!step.entered) {
+    turn(step, {}, {}, weights.hc_attn, step.mix, step.pre, weights.attn_norm);
+  }
+  step.tell("attn_in.layers", role.layer, step.x);
+  const StepWindows windows = write_windows(step, weights, role, step.x);
+  if (role.mode == arch::AttentionMode::kFull) compress(step, weights, role, step.x);
+  step.keep_from(role.layer, &arch::LayerRows::rows_begin);
   if (step.n() > 0) {
     const Rows<float> y = step.take(step.n(), step.config.hidden_size);
-    const kernels::HcMix attn = take_mix(step);
     const kernels::HcMix ffn = take_mix(step);
-    kernels::hc_mix(hc_weights(step.config, weights.hc_attn), step.stream, attn, step.context);
-    attention(step, weights, role, windows, x, y);
-    kernels::hc_post(step.stream, y, attn, step.context);
+    attention(step, weights, role, windows, step.x, y);
+    turn(step, y, step.mix, weights.hc_ffn, ffn, step.mix.pre, weights.ffn_norm);
     step.tell("mid.layers", role.layer, step.stream);
-
-    kernels::hc_mix(hc_weights(step.config, weights.hc_ffn), step.stream, ffn, step.context);
-    collapse_norm(step, step.stream, attn.pre, weights.ffn_norm, x);
-    step.tell("ffn_in.layers", role.layer, x);
-    mixture_of_experts(step, weights, role, x, y);
-    kernels::hc_post(step.stream, y, ffn, step.context);
+    step.tell("ffn_in.layers", role.layer, step.x);
+    mixture_of_experts(step, weights, role, step.x, y);
+    if (next != nullptr) {
+      turn(step, y, ffn, next->hc_attn, step.mix, ffn.pre, next->attn_norm);
+    } else {
+      kernels::hc_post(step.stream, y, ffn, step.context);
+    }
     for (uint64_t i = 0; i < step.n(); ++i)
       std::copy_n(ffn.pre.row(i), ffn.pre.cols, step.pre.row(i));
     step.tell("hidden.layers", role.layer, step.stream);
     step.tell("pre_mix.layers", role.layer, step.pre);
   }
+  step.entered = next != nullptr;
   store_windows(step, role.layer, windows);
+}
+
+// What is entered with layer `index` - 1: not one whose Engram adds to the stream first.
+const LayerWeights* entered_with(const arch::LayerPlan& plan, const ModelWeights& weights,
+                                 size_t index) {
+  if (index >= plan.layers.size() || plan.layers[index].engram) return nullptr;
+  return &weights.layers[plan.layers[index].layer];
 }
 
 // Logits of the rows each chunk asked for.
@@ -268,13 +290,13 @@ Result<void> Model::forward(std::span<const Chunk> chunks, Context context) cons
   embed_rows(step, impl_->weights);
   for (const arch::LayerRole& role : impl_->plan.layers) {
     const LayerWeights& weights = impl_->weights.layers[role.layer];
-    step.keep_from(role.layer, &arch::LayerRows::keys_begin, nullptr);
+    step.keep_from(role.layer, &arch::LayerRows::keys_begin);
     if (step.n() == 0) break;
     if (all_stopped(chunks)) {
       return base::fail(ErrorCode::kCancelled, "stopped before layer {}", role.layer);
     }
     if (role.engram) engram->apply(step, weights, role);
-    run_layer(step, weights, role);
+    run_layer(step, weights, role, entered_with(impl_->plan, impl_->weights, role.layer + 1));
   }
   output_logits(step, impl_->weights);
   commit(step, engram ? &*engram : nullptr);

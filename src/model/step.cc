@@ -18,7 +18,7 @@ void move_rows(Rows<T>& rows, const std::vector<uint64_t>& kept) {
 
 }  // namespace
 
-void Step::keep_from(uint32_t layer, uint64_t arch::LayerRows::*first_kept, Rows<float>* also) {
+void Step::keep_from(uint32_t layer, uint64_t arch::LayerRows::*first_kept) {
   std::vector<uint64_t> kept;
   for (size_t c = 0; c < chunks.size(); ++c) {
     ChunkProgress& chunk = progress[c];
@@ -32,13 +32,12 @@ void Step::keep_from(uint32_t layer, uint64_t arch::LayerRows::*first_kept, Rows
   }
   if (kept.size() == n()) return;
   move_rows(stream, kept);
-  move_rows(pre, kept);
+  for (Rows<float>* held : {&pre, &x, &mix.pre, &mix.post, &mix.comb}) move_rows(*held, kept);
   move_rows(selected, kept);
   for (RopeTable& table : rope) {
     move_rows(table.cos, kept);
     move_rows(table.sin, kept);
   }
-  if (also != nullptr) move_rows(*also, kept);
   for (uint64_t i = 0; i < kept.size(); ++i) {
     rows[i] = rows[kept[i]];
     if (!candidate_blocks.empty()) candidate_blocks[i] = candidate_blocks[kept[i]];

@@ -114,8 +114,8 @@ Result<KernelLine> run_attend(uint64_t n, kernels::Context context) {
   return line;
 }
 
-// Mix, Sinkhorn, the sublayer's input and the way back, of the released model's four copies. The
-// least traffic: the stream read and written, the input written, the output read.
+// The turn between two sublayers of the released model's four copies. The least traffic: the stream
+// read and written, the input written, the output read.
 Result<KernelLine> run_mhc(uint64_t n, kernels::Context context) {
   constexpr uint32_t kCopies = 4;
   constexpr uint32_t kHidden = 5120;
@@ -130,9 +130,15 @@ Result<KernelLine> run_mhc(uint64_t n, kernels::Context context) {
   for (uint64_t i = 0; i < copies; ++i) std::ranges::copy(values, floats + i * turn_floats);
   const std::vector<float> base(kMixes, 0.1F);
   const std::vector<float> scale(3, 0.01F);
-  std::vector<float> pre(n * kCopies), post(n * kCopies), comb(n * kCopies * kCopies);
-  const kernels::HcMix mix = {
-      {pre.data(), n, kCopies}, {post.data(), n, kCopies}, {comb.data(), n, kCopies * kCopies}};
+  std::vector<float> pre(2 * n * kCopies, 0.25F), post(pre.size(), 0.25F);
+  std::vector<float> comb(2 * n * kCopies * kCopies, 0.25F);
+  const auto mix_at = [&](uint64_t i) -> kernels::HcMix {
+    return {{&pre[i * n * kCopies], n, kCopies},
+            {&post[i * n * kCopies], n, kCopies},
+            {&comb[i * n * kCopies * kCopies], n, kCopies * kCopies}};
+  };
+  const kernels::HcMix spread = mix_at(0);
+  const kernels::HcMix mix = mix_at(1);
   KernelLine line{.op = "mhc",
                   .layout = "float32",
                   .shape = fmt::format("{} x {}", kCopies, kHidden),
@@ -148,12 +154,10 @@ Result<KernelLine> run_mhc(uint64_t n, kernels::Context context) {
     const kernels::Rows<float> stream(fn + uint64_t{kMixes} * kWidth, n, kWidth);
     const kernels::Rows<float> x(stream.data + n * kWidth, n, kHidden);
     const kernels::Rows<float> y(x.data + n * kHidden, n, kHidden);
-    kernels::hc_mix({fn, scale.data(), base.data(), kCopies, 20, 1e-6F, 1e-6F}, stream, mix,
-                    context);
-    kernels::hc_collapse(stream, mix.pre, x, context);
-    kernels::hc_post(stream, y, mix, context);
+    const kernels::HcWeights weights = {fn, scale.data(), base.data(), kCopies, 20, 1e-6F, 1e-6F};
+    kernels::hc_turn({stream, y, spread, weights, mix, spread.pre, x}, context);
   });
-  CHECK(std::isfinite(pre[0]));
+  CHECK(std::isfinite(mix.pre.data[0]));
   return line;
 }
 

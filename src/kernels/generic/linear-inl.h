@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 
 #include "kernels/internal/table_entries.h"
@@ -310,6 +311,24 @@ inline void decode_columns(const Row& row, uint32_t begin, uint32_t end, float* 
   if (k < end) row.part(k, end - k).store(out + (k - begin), end - k);
 }
 
+// Columns [k, k + depth) of the weight rows from `first` on, as float32: where they lie, or decoded
+// to scratch and with zeros up to a multiple of 16.
+template <class V, class Row>
+inline Rows<const float> decoded_tile(const WeightView& weight, uint32_t first, uint32_t outputs,
+                                      uint32_t k, uint32_t depth, float* scratch) {
+  if (std::is_same_v<Row, F32Row<V>> && depth % 16 == 0) {
+    const std::byte* const at = weight.codes + (uint64_t{first} * weight.cols + k) * sizeof(float);
+    return {reinterpret_cast<const float*>(at), outputs, depth, weight.cols};
+  }
+  const uint32_t padded = (depth + 15) / 16 * 16;
+  const Rows<float> tile(scratch, outputs, depth, kLinearStride);
+  for (uint32_t i = 0; i < outputs; ++i) {
+    if (padded != depth) V::zero().store(tile.row(i) + padded - 16);
+    decode_columns<V>(Row(weight, first + i), k, k + depth, tile.row(i));
+  }
+  return tile;
+}
+
 template <class V, class Row>
 inline void tiled_rows(const WeightView& weight, uint32_t begin, uint32_t end, Rows<const float> x,
                        Rows<float> y, float* scratch) {
@@ -318,12 +337,7 @@ inline void tiled_rows(const WeightView& weight, uint32_t begin, uint32_t end, R
     const uint32_t outputs = end - o < kLinearOutputs ? end - o : kLinearOutputs;
     for (uint32_t k = 0; k < weight.cols; k += kLinearDepth) {
       const uint32_t depth = weight.cols - k < kLinearDepth ? weight.cols - k : kLinearDepth;
-      const uint32_t padded = (depth + 15) / 16 * 16;
-      const Rows<float> tile(scratch, outputs, depth, kLinearStride);
-      for (uint32_t i = 0; i < outputs; ++i) {
-        if (padded != depth) V::zero().store(tile.row(i) + padded - 16);
-        decode_columns<V>(Row(weight, o + i), k, k + depth, tile.row(i));
-      }
+      const Rows<const float> tile = decoded_tile<V, Row>(weight, o, outputs, k, depth, scratch);
       const Slice slice{partial, uint64_t{kLinearOutputs} * 16, k == 0, k + depth == weight.cols};
       dot_block<V>(x.columns(k, depth), tile, depth, slice, y.columns(o, outputs));
     }

@@ -57,6 +57,9 @@ struct Step {
   RopeTable rope[2]{};                       // window layers, layers that read compressed KV
   Rows<float> stream{};                      // [n, copies * hidden]
   Rows<float> pre{};                         // [n, copies]: collapse mix of the previous sublayer
+  Rows<float> x{};                           // [n, hidden]: the next sublayer's input, normalised
+  kernels::HcMix mix{};                      // of the layer's first sublayer
+  bool entered = false;                      // x and mix are those of the layer to come
   Rows<int32_t> selected{};                  // [n, index_topk] of the last index source
   std::vector<uint8_t*> candidate_blocks{};  // [n], of the candidate source
   std::vector<uint8_t> candidate_storage{};  // what they point into
@@ -65,8 +68,8 @@ struct Step {
   const Chunk& chunk_of(uint64_t row) const { return chunks[rows[row].chunk]; }
 
   // Drops rows of every chunk until `first_kept` of its rows (a member of arch::LayerRows) is the
-  // first; chunks without a plan keep theirs. `also`: further rows of the step, or null.
-  void keep_from(uint32_t layer, uint64_t arch::LayerRows::*first_kept, Rows<float>* also);
+  // first; chunks without a plan keep theirs.
+  void keep_from(uint32_t layer, uint64_t arch::LayerRows::*first_kept);
 
   // Scratch rows, valid to the end of the enclosing Mark.
   Rows<float> take(uint64_t count, uint64_t cols) const {
