@@ -32,8 +32,13 @@ class Echo : public Generator {
   void cancel(engine::RequestId) override {}
   Load load() const override { return {}; }
 
-  Result<engine::RequestId> submit(engine::GenerationRequest request,
-                                   std::shared_ptr<engine::GenerationSink> sink) override {
+  Result<std::vector<engine::RequestId>> submit(
+      std::vector<engine::Submission> submissions) override {
+    for (const auto& [request, sink] : submissions) say(request, *sink);
+    return std::vector<engine::RequestId>(submissions.size(), 1);
+  }
+
+  void say(const engine::GenerationRequest& request, engine::GenerationSink& sink) const {
     CHECK(!request.prompt.empty());
     CHECK_LE(request.prompt.size() + request.max_tokens, info_.context_tokens);
     engine::GenerationEnd end{engine::FinishReason::kLength, {}, request.prompt.size(), 0, 0, 0, 0};
@@ -42,13 +47,12 @@ class Echo : public Generator {
       ++end.completion_tokens;
       engine::GeneratedToken token{id, -1.0F, {}};
       if (request.top_logprobs) token.top.assign(*request.top_logprobs, {id, -1.0F});
-      if (sink->on_token(token) == engine::GenerationSink::Next::kStop) {
+      if (sink.on_token(token) == engine::GenerationSink::Next::kStop) {
         end.reason = engine::FinishReason::kStop;
         break;
       }
     }
-    sink->on_end(end);
-    return 1;
+    sink.on_end(end);
   }
 
  private:

@@ -167,9 +167,17 @@ Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Engine::~Engine() = default;
 
 Result<RequestId> Engine::submit(GenerationRequest request, std::shared_ptr<GenerationSink> sink) {
-  request.masked_tokens.insert(request.masked_tokens.end(), impl_->never_sampled.begin(),
-                               impl_->never_sampled.end());
-  return impl_->scheduler->submit(std::move(request), std::move(sink));
+  std::vector<Submission> one;
+  one.push_back({std::move(request), std::move(sink)});
+  return THIMBLE_TRY(submit(std::move(one))).front();
+}
+
+Result<std::vector<RequestId>> Engine::submit(std::vector<Submission> submissions) {
+  for (Submission& one : submissions) {
+    std::vector<int32_t>& masked = one.request.masked_tokens;
+    masked.insert(masked.end(), impl_->never_sampled.begin(), impl_->never_sampled.end());
+  }
+  return impl_->scheduler->submit(std::move(submissions));
 }
 
 void Engine::cancel(RequestId id) { impl_->scheduler->cancel(id); }

@@ -55,6 +55,9 @@ class Engine {
   // prompt, token out of range, does not fit the context); the message has the numbers. Besides the
   // request's masked_tokens, ids that have no text or stand for images are never sampled.
   Result<RequestId> submit(GenerationRequest request, std::shared_ptr<GenerationSink> sink);
+  // All or none, ids in their order; the queue has room for all, or those that run at once have.
+  // kInvalidArgument also where that can never be. REQUIRES: at least one.
+  Result<std::vector<RequestId>> submit(std::vector<Submission> submissions);
 
   // The request ends with kCancelled before its next step, a waiting one frees its place at once;
   // unknown or finished ids are ignored.

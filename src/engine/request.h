@@ -127,6 +127,12 @@ class GenerationSink {
   virtual void on_end(const GenerationEnd& end) = 0;
 };
 
+// A request and who hears of it.
+struct Submission {
+  GenerationRequest request;
+  std::shared_ptr<GenerationSink> sink;
+};
+
 // What the cache holds, as of the last step.
 struct CacheUse {
   uint64_t blocks_total = 0;

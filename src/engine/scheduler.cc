@@ -56,24 +56,48 @@ Scheduler::~Scheduler() {
 
 Result<RequestId> Scheduler::submit(GenerationRequest request,
                                     std::shared_ptr<GenerationSink> sink) {
-  CHECK(sink != nullptr);
-  THIMBLE_TRY(admit(request, limits_));
-  RequestId id = 0;
+  std::vector<Submission> one;
+  one.push_back({std::move(request), std::move(sink)});
+  return THIMBLE_TRY(submit(std::move(one))).front();
+}
+
+// The places of the queue, and those of the batch that are free. REQUIRES: the lock is held.
+Result<void> Scheduler::check_room(uint64_t count) const {
+  const uint64_t all = uint64_t{options_.queue_requests_max} + options_.sequences_max;
+  if (count > all) {
+    return base::fail(ErrorCode::kInvalidArgument,
+                      "{} answers at once are more than the {} that can wait and the {} that can "
+                      "run",
+                      count, options_.queue_requests_max, options_.sequences_max);
+  }
+  if (waiting_.size() + stops_.size() + count <= all) return {};
+  return base::fail(ErrorCode::kResourceExhausted,
+                    "{} requests are waiting, and the queue holds {}", waiting_.size(),
+                    options_.queue_requests_max);
+}
+
+Result<std::vector<RequestId>> Scheduler::submit(std::vector<Submission> submissions) {
+  CHECK(!submissions.empty());
+  for (Submission& one : submissions) {
+    CHECK(one.sink != nullptr);
+    THIMBLE_TRY(admit(one.request, limits_));
+  }
+  std::vector<RequestId> ids;
   {
     const std::lock_guard lock(mutex_);
     if (stopping_) return base::fail(ErrorCode::kUnavailable, "the engine is shutting down");
-    if (waiting_.size() >= options_.queue_requests_max) {
-      return base::fail(ErrorCode::kResourceExhausted,
-                        "{} requests are waiting, as many as the queue holds", waiting_.size());
+    THIMBLE_TRY(check_room(submissions.size()));
+    for (Submission& one : submissions) {
+      const RequestId id = ++last_id_;
+      ids.push_back(id);
+      const Rank rank{one.request.priority, id};
+      auto stop = std::make_shared<base::Stop>(one.request.deadline_us);
+      waiting_.emplace(rank, PendingRequest{id, std::move(one.request), std::move(one.sink),
+                                            base::monotonic_us(), std::move(stop)});
     }
-    id = ++last_id_;
-    const Rank rank{request.priority, id};
-    auto stop = std::make_shared<base::Stop>(request.deadline_us);
-    waiting_.emplace(rank, PendingRequest{id, std::move(request), std::move(sink),
-                                          base::monotonic_us(), std::move(stop)});
   }
   wake_.notify_all();
-  return id;
+  return ids;
 }
 
 void Scheduler::cancel(RequestId id) {

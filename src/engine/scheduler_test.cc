@@ -322,6 +322,36 @@ TEST_F(SchedulerTest, SinksMaySubmitAndCancel) {
   EXPECT_EQ(follower->wait().reason, FinishReason::kLength);
 }
 
+// The choices of one request: all find a place or none does, in the queue or where they run.
+TEST_F(SchedulerTest, AGroupIsAcceptedWholeOrNotAtAll) {
+  start({.queue_requests_max = 2, .sequences_max = 2});
+  const auto group = [&](size_t count, std::vector<std::shared_ptr<TokenSink>>& sinks) {
+    std::vector<Submission> out;
+    for (size_t i = 0; i < count; ++i) {
+      sinks.push_back(std::make_shared<TokenSink>());
+      out.push_back({request_of(prompt_of(4, i), 2), sinks.back()});
+    }
+    return scheduler->submit(std::move(out));
+  };
+  std::vector<std::shared_ptr<TokenSink>> none, first, second;
+  const auto never = group(5, none);
+  ASSERT_FALSE(never.has_value());
+  EXPECT_EQ(never.error().code, ErrorCode::kInvalidArgument) << "waiting would not help";
+  EXPECT_THAT(never.error().message, testing::HasSubstr("5 answers at once"));
+  runner.hold();
+  const auto ids = group(3, first);
+  ASSERT_TRUE(ids.has_value()) << "two run and one waits";
+  EXPECT_EQ(ids->size(), 3u);
+  const auto full = group(2, none);
+  ASSERT_FALSE(full.has_value());
+  EXPECT_EQ(full.error().code, ErrorCode::kResourceExhausted);
+  EXPECT_TRUE(group(1, second).has_value());
+  runner.allow(100);
+  for (const auto& sink : first) EXPECT_EQ(sink->wait().reason, FinishReason::kLength);
+  EXPECT_EQ(second[0]->wait().reason, FinishReason::kLength);
+  EXPECT_EQ(scheduler->counters().finished, 4u) << "of the refused groups none ran";
+}
+
 // Liveness: many clients submit and cancel at random; every request ends and the counters add up.
 TEST_F(SchedulerTest, ManyThreadsSubmitAndCancel) {
   constexpr int kThreads = 4;

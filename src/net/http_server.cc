@@ -93,7 +93,7 @@ Result<void> HttpServer::Impl::open(const HttpServerOptions& options) {
 
 void HttpServer::Impl::accept() {
   acceptor.async_accept([this](const boost::system::error_code& error, tcp::socket socket) {
-    if (state.stopping || error == asio::error::operation_aborted) return;
+    if (error == asio::error::operation_aborted || !acceptor.is_open()) return;
     if (!error) {
       admit(std::move(socket));
       return accept();
@@ -123,10 +123,11 @@ void HttpServer::Impl::admit(tcp::socket socket) {
 
 void HttpServer::Impl::begin_stop(uint32_t grace_ms) {
   state.stopping = true;
-  boost::system::error_code ignored;
-  acceptor.close(ignored);
-  retry.cancel();
+  // Who comes while answers are on their way is answered too: by then with a refusal.
   state.on_last_closed = [this] {
+    boost::system::error_code ignored;
+    acceptor.close(ignored);
+    retry.cancel();
     grace.cancel();
     work.reset();
   };
@@ -136,6 +137,8 @@ void HttpServer::Impl::begin_stop(uint32_t grace_ms) {
   grace.expires_after(std::chrono::milliseconds(grace_ms));
   grace.async_wait([this](const boost::system::error_code& cancelled) {
     if (cancelled) return;
+    boost::system::error_code ignored;
+    acceptor.close(ignored);
     const auto late = state.connections;
     for (const auto& [key, connection] : late) connection->close();
   });

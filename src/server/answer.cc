@@ -53,12 +53,12 @@ class Answer::Choice : public engine::GenerationSink {
   }
 
   const uint32_t index;
-  std::atomic<engine::RequestId> request{0};
-  std::atomic<bool> submitted{false};
+  engine::RequestId request = 0;  // once the answer is submitted
   // The running task's.
   AnswerPart gathered;  // whole answers: everything; streams: log-probabilities not yet sent
   engine::GenerationEnd end;
   uint64_t reasoning_tokens = 0;
+  TokenGaps gaps;
   AnswerEnd answer_end = AnswerEnd::kStop;
 
  private:
@@ -67,6 +67,8 @@ class Answer::Choice : public engine::GenerationSink {
   engine::TextStream text_;
   TextOffsets offsets_;
   std::vector<int32_t> sampled_;  // if they are to be remembered
+  int64_t token_us_ = 0;          // when the last one came
+  TokenGaps gaps_;
   std::optional<std::vector<engine::PromptToken>> prompt_;
   // The running task.
   std::vector<std::string> call_ids_;
@@ -98,35 +100,32 @@ void Answer::run(std::vector<engine::GenerationRequest> requests) {
   exchange_->on_gone([weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->client_left();
   });
+  std::vector<engine::Submission> submissions;
   for (size_t i = 0; i < requests.size(); ++i) {
-    Choice& choice = *choices_[i];
     // The engine's sink keeps the whole answer.
-    const std::shared_ptr<engine::GenerationSink> sink(shared_from_this(), &choice);
-    const auto id = generator_.submit(std::move(requests[i]), sink);
-    if (!id) return refuse(i, id.error());
-    choice.request = *id;
-    choice.submitted = true;
-    // Who cancelled before could not know of this one.
-    if (left_ || shutting_down_) cancel();
+    std::shared_ptr<engine::GenerationSink> sink(shared_from_this(), choices_[i].get());
+    submissions.push_back({std::move(requests[i]), std::move(sink)});
   }
+  const auto ids = generator_.submit(std::move(submissions));
+  if (!ids) return refuse(ids.error());
+  for (size_t i = 0; i < ids->size(); ++i) choices_[i]->request = (*ids)[i];
+  submitted_ = true;
+  // Who cancelled before could not know of them.
+  if (left_ || shutting_down_) cancel();
   tell(Accepted{});
 }
 
-// Choices from this one on will not run; those before it end early.
-void Answer::refuse(size_t choice, const Error& error) {
-  {
-    const std::lock_guard lock(mutex_);
-    refusal_ = refusal_error(error);
-    expected_ = choice;
-    schedule(Pace::kAtOnce);
-  }
-  cancel();
+// No choice will run.
+void Answer::refuse(const Error& error) {
+  const std::lock_guard lock(mutex_);
+  refusal_ = refusal_error(error);
+  expected_ = 0;
+  schedule(Pace::kAtOnce);
 }
 
 void Answer::cancel() {
-  for (const auto& choice : choices_) {
-    if (choice->submitted) generator_.cancel(choice->request);
-  }
+  if (!submitted_) return;
+  for (const auto& choice : choices_) generator_.cancel(choice->request);
 }
 
 void Answer::client_left() {
@@ -144,6 +143,9 @@ void Answer::shut_down() {
 engine::GenerationSink::Next Answer::Choice::on_token(const engine::GeneratedToken& token) {
   if (answer_.left_ || answer_.shutting_down_) return Next::kStop;
   if (answer_.options_.remember) sampled_.push_back(token.token);
+  const int64_t now_us = base::monotonic_us();
+  if (token_us_ != 0) gaps_.add(now_us - token_us_);
+  token_us_ = now_us;
   Piece piece;
   piece.choice = this;
   const uint64_t reasoned = text_.reasoning_tokens();
@@ -166,8 +168,8 @@ void Answer::Choice::on_end(const engine::GenerationEnd& generation) {
   // A limit that comes within the block cuts it.
   const bool called = text_.called() &&
                       (text_.calls_closed() || generation.reason != engine::FinishReason::kLength);
-  Ending ending{this,   generation,          std::move(rest),   text_.reasoning_tokens(),
-                called, std::move(sampled_), std::move(prompt_)};
+  Ending ending{this,   generation,          std::move(rest),    text_.reasoning_tokens(),
+                called, std::move(sampled_), std::move(prompt_), gaps_};
   answer_.tell(std::move(ending));
 }
 
@@ -262,6 +264,7 @@ void Answer::end_choice(Ending ending) {
   Choice& choice = *ending.choice;
   choice.end = ending.end;
   choice.reasoning_tokens = ending.reasoning_tokens;
+  choice.gaps = ending.gaps;
   choice.answer_end = answer_end(ending.called, ending.end);
   if (options_.remember && ending.end.reason != engine::FinishReason::kError) {
     options_.remember(std::move(ending.sampled));
@@ -296,12 +299,14 @@ void Answer::finish() {
     summary.end.completion_tokens += choice->end.completion_tokens;
     summary.end.decode_us = std::max(summary.end.decode_us, choice->end.decode_us);
     summary.reasoning_tokens += choice->reasoning_tokens;
+    summary.gaps.add(choice->gaps);
   }
   const bool refused = refusal_.has_value();
   if (const auto& error = refused ? refusal_ : failure_) {
     summary.status = error->status;
     summary.outcome = refused ? "refused" : left_ ? "gone" : "error";
     summary.error = error->message;
+    if (refused) summary.reason = error->code.value_or(std::to_string(error->status));
     send_error(*error);
   } else {
     const engine::GenerationEnd& end = summary.end;

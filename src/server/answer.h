@@ -25,6 +25,7 @@
 #include "server/errors.h"
 #include "server/generator.h"
 #include "server/stream_thread.h"
+#include "server/token_gaps.h"
 #include "server/worker_pool.h"
 
 namespace thimble::server {
@@ -60,6 +61,8 @@ struct AnswerSummary {
   std::string error;
   engine::GenerationEnd end;
   uint64_t reasoning_tokens = 0;
+  std::string reason = {};  // of a refusal: the error's code
+  TokenGaps gaps = {};
 };
 
 class Answer : public std::enable_shared_from_this<Answer> {
@@ -95,12 +98,13 @@ class Answer : public std::enable_shared_from_this<Answer> {
     bool called = false;  // whole calls are what it ends in
     std::vector<int32_t> sampled;
     std::optional<std::vector<engine::PromptToken>> prompt;
+    TokenGaps gaps;
   };
   using News = std::variant<Accepted, Piece, Ending>;
 
   void cancel();
   void client_left();
-  void refuse(size_t choice, const Error& error);
+  void refuse(const Error& error);
   void tell(News news);
   enum class Pace { kAtOnce, kWithOthers };
   void schedule(Pace pace);
@@ -126,6 +130,7 @@ class Answer : public std::enable_shared_from_this<Answer> {
   // Shared by threads.
   std::atomic<bool> left_{false};
   std::atomic<bool> shutting_down_{false};
+  std::atomic<bool> submitted_{false};            // the choices' ids are there
   std::atomic<int64_t> written_us_{0};            // when the stream last was
   std::vector<std::unique_ptr<Choice>> choices_;  // [options.choices], fixed
   std::mutex mutex_;                              // guards the rest of these

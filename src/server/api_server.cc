@@ -12,7 +12,7 @@ ApiServer::~ApiServer() { stop(0); }
 
 Result<std::unique_ptr<ApiServer>> ApiServer::listen(ApiServerOptions options) {
   options.http.refuser = [](uint32_t status, const std::string& message) {
-    return error_response({status, message, {}, {}, {}});
+    return error_response(status_error(status, message));
   };
   auto http = THIMBLE_TRY(net::HttpServer::listen(options.http));
   return std::unique_ptr<ApiServer>(new ApiServer(std::move(http), options.workers));

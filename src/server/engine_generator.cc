@@ -10,9 +10,9 @@ class EngineGenerator : public Generator {
 
   const ModelInfo& info() const override { return info_; }
 
-  Result<engine::RequestId> submit(engine::GenerationRequest request,
-                                   std::shared_ptr<engine::GenerationSink> sink) override {
-    return engine_.submit(std::move(request), std::move(sink));
+  Result<std::vector<engine::RequestId>> submit(
+      std::vector<engine::Submission> submissions) override {
+    return engine_.submit(std::move(submissions));
   }
 
   void cancel(engine::RequestId id) override { engine_.cancel(id); }
@@ -29,6 +29,7 @@ class EngineGenerator : public Generator {
             .steps = counters.steps,
             .prompt_rows = counters.prompt_tokens,
             .sampled_tokens = counters.generated_tokens,
+            .pauses = counters.pauses,
             .read_ahead = counters.read_ahead};
   }
 

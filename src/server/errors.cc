@@ -66,11 +66,16 @@ uint32_t http_status(ErrorCode code) {
   return 500;
 }
 
+ApiError status_error(uint32_t status, std::string message) {
+  ApiError out{status, std::move(message), {}, {}, {}};
+  if (status == 503) out.retry_after_s = kRetryAfterSeconds;
+  return out;
+}
+
 ApiError api_error(const Error& error) {
-  ApiError out{http_status(error.code), error.describe(), {}, {}, {}};
+  ApiError out = status_error(http_status(error.code), error.describe());
   if (error.code == ErrorCode::kUnsupported) out.code = "not_supported";
   if (error.code == ErrorCode::kResourceExhausted) out.code = "out_of_memory";
-  if (out.status == 503) out.retry_after_s = kRetryAfterSeconds;
   return out;
 }
 

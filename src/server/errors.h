@@ -44,6 +44,9 @@ using ApiResult = tl::expected<T, ApiError>;
 
 uint32_t http_status(ErrorCode code);
 
+// Of this status, for what has no ErrorCode; a 503 says when to come back.
+ApiError status_error(uint32_t status, std::string message);
+
 // An error of a lower module, as the client sees it.
 ApiError api_error(const Error& error);
 // The same of a request that was not accepted: kResourceExhausted there means a full queue (429,

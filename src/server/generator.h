@@ -44,8 +44,9 @@ class Generator {
  public:
   virtual ~Generator() = default;
   virtual const ModelInfo& info() const = 0;
-  virtual Result<engine::RequestId> submit(engine::GenerationRequest request,
-                                           std::shared_ptr<engine::GenerationSink> sink) = 0;
+  // All or none of them. REQUIRES: at least one.
+  virtual Result<std::vector<engine::RequestId>> submit(
+      std::vector<engine::Submission> submissions) = 0;
   virtual void cancel(engine::RequestId id) = 0;
 
   struct Load {
@@ -61,6 +62,7 @@ class Generator {
     uint64_t steps = 0;  // forward passes
     uint64_t prompt_rows = 0;
     uint64_t sampled_tokens = 0;
+    uint64_t pauses = 0;  // of running requests, for want of room
     engine::ReadAheadCounts read_ahead = {};
   };
   virtual Load load() const = 0;

@@ -94,6 +94,8 @@ void write_load(Page& page, const Generator::Load& load) {
   counter({"thimble_prompt_rows_total", ""}, "Prompt rows that ran, replayed ones too.",
           load.prompt_rows);
   counter({"thimble_sampled_tokens_total", ""}, "Tokens sampled.", load.sampled_tokens);
+  counter({"thimble_pauses_total", "vllm:num_preemptions_total"},
+          "Times that a running request gave way for want of room.", load.pauses);
   counter({"thimble_cache_hits_total", ""}, "Requests that began with cached tokens.",
           load.cache_hits);
   counter({"thimble_cached_tokens_total", "vllm:prefix_cache_hits_total"},
@@ -125,11 +127,16 @@ void write_load(Page& page, const Generator::Load& load) {
 // Of requests that ended.
 struct RequestMetrics::Series {
   std::map<std::string, uint64_t> by_outcome;
+  std::map<std::string, uint64_t> successes;   // of them: the answer is whole
+  std::map<std::string, uint64_t> rejections;  // by code
   uint64_t prompt_tokens = 0;
   uint64_t completion_tokens = 0;
   uint64_t reasoning_tokens = 0;
   Histogram queue_s{kLongSeconds};
+  Histogram prefill_s{kLongSeconds};
+  Histogram decode_s{kLongSeconds};
   Histogram first_token_s{kLongSeconds};
+  Histogram gap_s{std::vector<double>(TokenGaps::kSeconds.begin(), TokenGaps::kSeconds.end())};
   Histogram token_s{kShortSeconds};  // each after the first
   Histogram whole_s{kLongSeconds};
 };
@@ -142,11 +149,20 @@ void RequestMetrics::add(const AnswerSummary& summary) {
   const std::lock_guard lock(mutex_);
   Series& s = *series_;
   ++s.by_outcome[summary.outcome];
+  if (summary.outcome == "refused") {
+    ++s.rejections[summary.reason];
+  } else if (summary.outcome != "gone" && summary.outcome != "error") {
+    ++s.successes[summary.outcome];
+  }
   s.prompt_tokens += end.prompt_tokens;
   s.completion_tokens += end.completion_tokens;
   s.reasoning_tokens += summary.reasoning_tokens;
   if (end.completion_tokens == 0) return;
   s.queue_s.Observe(seconds(end.queue_us));
+  s.prefill_s.Observe(seconds(end.prefill_us));
+  s.decode_s.Observe(seconds(end.decode_us));
+  s.gap_s.ObserveMultiple({summary.gaps.counts.begin(), summary.gaps.counts.end()},
+                          summary.gaps.seconds);
   s.first_token_s.Observe(seconds(end.queue_us + end.prefill_us));
   s.whole_s.Observe(seconds(end.queue_us + end.prefill_us + end.decode_us));
   if (end.completion_tokens == 1) return;
@@ -158,10 +174,16 @@ std::string RequestMetrics::text(const ModelInfo& model, const Generator::Load& 
   write_load(page, load);
   const std::lock_guard lock(mutex_);
   const Series& s = *series_;
-  page.counters({"thimble_requests_total", "vllm:request_success_total"},
-                "Requests that ended, by how.", "finished_reason", s.by_outcome);
+  page.counters({"thimble_requests_total", ""}, "Requests that ended, by how.", "finished_reason",
+                s.by_outcome);
+  page.counters({"vllm:request_success_total", ""}, "Those with a whole answer.", "finished_reason",
+                s.successes);
+  page.counters({"thimble_rejections_total", "vllm:admission_rejections_total"},
+                "Those that were not accepted.", "reason", s.rejections);
   page.counter({"thimble_prompt_tokens_total", "vllm:prompt_tokens_total"},
                "Prompt tokens of ended requests.", static_cast<double>(s.prompt_tokens));
+  page.counter({"vllm:prefix_cache_queries_total", ""},
+               "The same: each is looked for in the cache.", static_cast<double>(s.prompt_tokens));
   page.counter({"thimble_completion_tokens_total", "vllm:generation_tokens_total"},
                "Tokens of their answers.", static_cast<double>(s.completion_tokens));
   page.counter({"thimble_reasoning_tokens_total", ""}, "Of those, reasoning.",
@@ -170,6 +192,12 @@ std::string RequestMetrics::text(const ModelInfo& model, const Generator::Load& 
                  "From a request's arrival to its first step.", s.queue_s);
   page.histogram({"thimble_first_token_seconds", "vllm:time_to_first_token_seconds"},
                  "From its arrival to its first token.", s.first_token_s);
+  page.histogram({"thimble_prefill_seconds", "vllm:request_prefill_time_seconds"},
+                 "From a request's first step to its first token.", s.prefill_s);
+  page.histogram({"thimble_decode_seconds", "vllm:request_decode_time_seconds"},
+                 "From its first token to its end.", s.decode_s);
+  page.histogram({"thimble_token_gap_seconds", "vllm:inter_token_latency_seconds"},
+                 "From each token to the next of its answer.", s.gap_s);
   page.histogram({"thimble_token_seconds", "vllm:request_time_per_output_token_seconds"},
                  "Mean time of a request's later tokens.", s.token_s);
   page.histogram({"thimble_request_seconds", "vllm:e2e_request_latency_seconds"},

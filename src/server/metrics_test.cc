@@ -67,12 +67,26 @@ TEST_F(MetricsTest, CountsEndsByHow) {
   summary.outcome = "gone";
   summary.end.completion_tokens = 0;
   metrics_.add(summary);
+  summary = {};
+  summary.outcome = "refused";
+  summary.reason = "queue_full";
+  metrics_.add(summary);
   const std::string page = text();
   const std::string label = "model_name=\"a\\\"b\"";
   EXPECT_THAT(page,
               HasSubstr("thimble_requests_total{" + label + ",finished_reason=\"stop\"} 1\n"));
   EXPECT_THAT(page,
-              HasSubstr("vllm:request_success_total{" + label + ",finished_reason=\"gone\"} 1\n"));
+              HasSubstr("thimble_requests_total{" + label + ",finished_reason=\"gone\"} 1\n"));
+  const std::string success = "vllm:request_success_total{" + label + ",finished_reason=";
+  EXPECT_THAT(page, HasSubstr(success + "\"stop\"} 1\n"));
+  for (const char* other : {"gone", "refused"}) {
+    EXPECT_THAT(page, testing::Not(HasSubstr(success + '"' + other))) << "no success";
+  }
+  EXPECT_THAT(
+      page, HasSubstr("vllm:admission_rejections_total{" + label + ",reason=\"queue_full\"} 1\n"));
+  EXPECT_THAT(page, HasSubstr("vllm:prefix_cache_queries_total{" + label + "} 20\n"));
+  EXPECT_THAT(page, HasSubstr("vllm:request_prefill_time_seconds_sum{" + label + "} 0.03\n"));
+  EXPECT_THAT(page, HasSubstr("vllm:request_decode_time_seconds_sum{" + label + "} 0.008\n"));
   EXPECT_THAT(page, HasSubstr("thimble_prompt_tokens_total{" + label + "} 20\n"));
   EXPECT_THAT(page, HasSubstr("thimble_reasoning_tokens_total{" + label + "} 4\n"));
   EXPECT_THAT(page,
@@ -85,7 +99,29 @@ TEST_F(MetricsTest, CountsEndsByHow) {
   EXPECT_THAT(page, HasSubstr("thimble_request_seconds_count{" + label + "} 1\n"));
 }
 
+// 1 ms, 2 ms and an hour: a count each in the place it belongs.
+TEST_F(MetricsTest, CountsTheTimesBetweenTokens) {
+  AnswerSummary summary;
+  summary.outcome = "stop";
+  summary.end.completion_tokens = 4;
+  TokenGaps others;
+  summary.gaps.add(1000);
+  others.add(2000);
+  others.add(3'600'000'000);
+  summary.gaps.add(others);
+  metrics_.add(summary);
+  const std::string series = "vllm:inter_token_latency_seconds_";
+  const std::string label = "{model_name=\"a\\\"b\"";
+  EXPECT_THAT(text(), HasSubstr(series + "bucket" + label + ",le=\"0.001\"} 1\n"));
+  EXPECT_THAT(text(), HasSubstr(series + "bucket" + label + ",le=\"0.0025\"} 2\n"));
+  EXPECT_THAT(text(), HasSubstr(series + "bucket" + label + ",le=\"10\"} 2\n"));
+  EXPECT_THAT(text(), HasSubstr(series + "bucket" + label + ",le=\"+Inf\"} 3\n"));
+  EXPECT_THAT(text(), HasSubstr(series + "sum" + label + "} 3600.003\n"));
+}
+
 TEST_F(MetricsTest, ShowsTheEnginesLoad) {
+  load_.pauses = 9;
+  EXPECT_THAT(text(), HasSubstr("vllm:num_preemptions_total{model_name=\"a\\\"b\"} 9\n"));
   load_.running = 3;
   load_.cached_tokens = 77;
   load_.cache.blocks_total = 8;

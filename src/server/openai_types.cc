@@ -181,6 +181,8 @@ ApiResult<TokenizeRequest> parse_tokenize_request(std::string_view body) {
   const Json object = THIMBLE_TRY(parse_object(body));
   const Fields fields(object, "");
   TokenizeRequest out;
+  out.with_strings = THIMBLE_TRY(fields.boolean("return_token_strs")).value_or(false);
+  out.with_pieces = THIMBLE_TRY(fields.boolean("with_pieces")).value_or(false);
   if (fields.find("messages") != nullptr) {
     out.chat = THIMBLE_TRY(read_chat_request(fields, body));
     return out;

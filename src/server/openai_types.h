@@ -58,6 +58,8 @@ struct GenerationFields {
   std::optional<engine::Replay> replay;  // empty: the server's default
   std::string cache_salt;                // tenant: cached prefixes are shared within one alone
   bool reuse = true;                     // may the prompt begin with what is cached?
+  int32_t priority = 0;                  // higher ones run first
+  std::optional<uint32_t> deadline_ms;   // from now; then the request ends with an error
   uint32_t choices = 1;                  // answers to give
   bool stream = false;
   bool include_usage = false;  // a usage chunk at the end of the stream
@@ -103,6 +105,8 @@ struct TokenizeRequest {
   text::AddedTokens added = text::AddedTokens::kMatch;
   bool add_special = false;         // BOS in front
   std::optional<ChatRequest> chat;  // instead of text: the prompt these messages make
+  bool with_strings = false;        // vLLM's: each token's text beside the tokens,
+  bool with_pieces = false;         // llama.cpp's: within
 };
 
 ApiResult<ChatRequest> parse_chat_request(std::string_view body);

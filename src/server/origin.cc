@@ -39,9 +39,9 @@ bool origin_allowed(std::string_view origin, std::string_view host, const Origin
   const auto matches = [&](const std::string& entry) { return entry == "*" || entry == origin; };
   if (std::any_of(policy.allowed.begin(), policy.allowed.end(), matches)) return true;
   const std::string_view authority = authority_of(origin);
-  if (authority.empty()) return false;
-  if (policy.trusts_host && authority == host) return true;
-  return is_this_machine(without_port(authority));
+  if (authority.empty() || authority != host) return false;
+  const std::string_view name = without_port(authority);
+  return policy.trusts_host || is_this_machine(name) || same_name(name, policy.own_host);
 }
 
 bool host_allowed(std::string_view host, const OriginPolicy& policy) {

@@ -1,12 +1,12 @@
 // Which web pages may call this server from a browser, and under which names it answers.
 //
 // A server on localhost can be reached by any page its user visits. Browsers tell of it in two
-// ways. A page of another site sends its Origin: it passes if it comes from this machine, if it was
-// allowed by name, or, where the server is meant for others too, if the server sent it itself. A
-// page whose own name was made to point here (DNS rebinding) calls what it takes for its own site,
-// often without an Origin, but its Host is that name: a server for this machine only answers to
-// this machine's names and to those of allowed pages. Programs that are no browsers send no Origin,
-// and the Host of the address they called. Values; any thread.
+// ways. A page of another site, another port of this machine included, sends its Origin: it passes
+// if it was allowed by name, or if this server sent it itself, which its Host tells where that can
+// be believed. A page whose own name was made to point here (DNS rebinding) calls what it takes for
+// its own site, often without an Origin, but its Host is that name: a server for this machine only
+// answers to this machine's names and to those of allowed pages. Programs that are no browsers send
+// no Origin, and the Host of the address they called. Values; any thread.
 #pragma once
 
 #include <string>

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/clock.h"
 #include "base/random.h"
 #include "text/call_grammar.h"
 
@@ -221,6 +222,8 @@ ApiResult<engine::GenerationRequest> generation_request(const Prompt& prompt,
   out.top_logprobs = fields.top_logprobs;
   out.prompt_logprobs = fields.prompt_logprobs;
   out.replay = fields.replay.value_or(defaults.replay);
+  out.priority = fields.priority;
+  if (fields.deadline_ms) out.deadline_us = base::monotonic_us() + *fields.deadline_ms * 1000LL;
   out.cache_salt = fields.cache_salt;
   out.reuse = fields.reuse;
   out.snapshot_points = prompt.snapshot_points;

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/clock.h"
 #include "text/byte_tokenizer.h"
 
 namespace thimble::server {
@@ -37,6 +38,22 @@ TEST_F(PromptTest, WhatWasAskedForIsKeptOrRefused) {
   EXPECT_EQ(request(15, 6).error().code, "context_length_exceeded");
   EXPECT_EQ(request(20, {}).error().code, "context_length_exceeded");
   EXPECT_EQ(request(500, 1).error().code, "context_length_exceeded");
+}
+
+// vLLM's lowest is the engine's highest, as the request's parser has turned it.
+TEST_F(PromptTest, PriorityAndDeadlineReachTheEngine) {
+  const auto parsed =
+      parse_completion_request(R"({"prompt": "a", "priority": 5, "deadline_ms": 60000})");
+  ASSERT_TRUE(parsed.has_value());
+  EXPECT_EQ(parsed->common.priority, -5);
+  Prompt prompt;
+  prompt.ids.assign(3, 50);
+  const int64_t before = base::monotonic_us();
+  const auto request = generation_request(prompt, parsed->common, model_, defaults_);
+  EXPECT_EQ(request->priority, -5);
+  EXPECT_GE(*request->deadline_us, before + 60'000'000);
+  EXPECT_LE(*request->deadline_us, base::monotonic_us() + 60'000'000);
+  EXPECT_FALSE(generation_request(prompt, {}, model_, defaults_)->deadline_us.has_value());
 }
 
 // A shorter answer does not help a prompt that fills the context.

@@ -1,6 +1,8 @@
 #include "server/routes.h"
 
+#include <algorithm>
 #include <array>
+#include <cctype>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -88,6 +90,27 @@ void log_outcome(const AnswerSummary& summary) {
                              {"decode_ms", end.decode_us / 1000},
                              {"tokens_per_s", fmt::format("{:.1f}", rate)},
                              {"error", summary.error}});
+}
+
+OrderedJson token_strings(const std::vector<int32_t>& ids, const text::Tokenizer& tokenizer) {
+  OrderedJson out = OrderedJson::array();
+  for (const int32_t id : ids) out.push_back(text::to_valid_utf8(tokenizer.token_bytes(id)));
+  return out;
+}
+
+// {"id", "piece"}: a piece that is no text by itself is a list of its bytes.
+OrderedJson token_pieces(const std::vector<int32_t>& ids, const text::Tokenizer& tokenizer) {
+  OrderedJson out = OrderedJson::array();
+  for (const int32_t id : ids) {
+    const std::string_view bytes = tokenizer.token_bytes(id);
+    OrderedJson piece = bytes;
+    if (!text::is_valid_utf8(bytes)) {
+      piece = OrderedJson::array();
+      for (const char byte : bytes) piece.push_back(static_cast<uint8_t>(byte));
+    }
+    out.push_back({{"id", id}, {"piece", std::move(piece)}});
+  }
+  return out;
 }
 
 }  // namespace
@@ -194,8 +217,9 @@ Routes::Reply Routes::dispatch(Call& call) {
 ApiResult<void> Routes::check_key(const net::HttpRequest& request) const {
   if (options_.api_key.empty()) return {};
   std::string_view given = request.header("Authorization");
-  constexpr std::string_view kBearer = "Bearer ";
-  if (given.starts_with(kBearer)) {
+  constexpr std::string_view kBearer = "bearer ";  // in any case, as all names of schemes
+  const auto same = [](char a, char b) { return std::tolower(static_cast<uint8_t>(a)) == b; };
+  if (std::ranges::equal(given.substr(0, kBearer.size()), kBearer, same)) {
     given.remove_prefix(kBearer.size());
     if (same_secret(given, options_.api_key)) return {};
   }
@@ -283,8 +307,11 @@ Routes::Reply Routes::tokenize(const Call& call) {
     ids = info.tokenizer->encode(request.text, request.added);
     if (request.add_special && info.bos) ids.insert(ids.begin(), *info.bos);
   }
-  return json_response(
-      to_text({{"tokens", ids}, {"count", ids.size()}, {"max_model_len", info.context_tokens}}));
+  OrderedJson out = {
+      {"tokens", ids}, {"count", ids.size()}, {"max_model_len", info.context_tokens}};
+  if (request.with_pieces) out["tokens"] = token_pieces(ids, *info.tokenizer);
+  if (request.with_strings) out["token_strs"] = token_strings(ids, *info.tokenizer);
+  return json_response(to_text(out));
 }
 
 Routes::Reply Routes::detokenize(const Call& call) {

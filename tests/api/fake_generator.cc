@@ -65,21 +65,28 @@ std::vector<engine::GenerationRequest> FakeGenerator::requests() const {
   return requests_;
 }
 
-Result<engine::RequestId> FakeGenerator::submit(engine::GenerationRequest request,
-                                                std::shared_ptr<GenerationSink> sink) {
+Result<std::vector<engine::RequestId>> FakeGenerator::submit(
+    std::vector<engine::Submission> submissions) {
+  if (before_submit) before_submit();
   const std::lock_guard lock(mutex_);
-  if (queue_.size() >= queue_requests_max_) {
+  if (queue_.size() + submissions.size() > queue_requests_max_) {
     return base::fail(ErrorCode::kResourceExhausted, "all {} places of the queue are taken",
                       queue_requests_max_);
   }
-  Job job{++last_id_, request, std::move(sink), script_, {}};
-  job.tokens = script_.samples.empty()
-                   ? info_.tokenizer->encode(script_.says, text::AddedTokens::kMatch)
-                   : script_.samples;
-  requests_.push_back(std::move(request));
-  queue_.push_back(std::move(job));
+  std::vector<engine::RequestId> ids;
+  for (auto& [request, sink] : submissions) {
+    Job job{++last_id_, request, std::move(sink), script_, {}};
+    job.tokens = script_.samples.empty()
+                     ? info_.tokenizer->encode(script_.says, text::AddedTokens::kMatch)
+                     : script_.samples;
+    if (ids.empty() && script_.first_fails_after)
+      job.script.fails_after = script_.first_fails_after;
+    requests_.push_back(std::move(request));
+    queue_.push_back(std::move(job));
+    ids.push_back(last_id_);
+  }
   wake_.notify_all();
-  return last_id_;
+  return ids;
 }
 
 void FakeGenerator::cancel(engine::RequestId id) {

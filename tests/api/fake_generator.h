@@ -6,6 +6,7 @@
 
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <mutex>
 #include <set>
 #include <string>
@@ -22,7 +23,8 @@ struct FakeScript {
   uint64_t cached_tokens = 0;    // of each prompt, or all but one; half of them run again
   bool endless = false;          // instead of ending, says it again
   uint32_t token_delay_us = 0;   // before each token
-  std::optional<uint64_t> fails_after;  // tokens; then FinishReason::kError
+  std::optional<uint64_t> fails_after;        // tokens; then FinishReason::kError
+  std::optional<uint64_t> first_fails_after;  // the same, of several choices the first alone
   std::string failure = "the fake was told to fail";
   ErrorCode failure_code = ErrorCode::kInternal;
 };
@@ -30,6 +32,8 @@ struct FakeScript {
 class FakeGenerator : public Generator {
  public:
   explicit FakeGenerator(ModelInfo info, uint32_t queue_requests_max = 64);
+  // Called at the beginning of every submit(); set before the first one.
+  std::function<void()> before_submit;
   ~FakeGenerator() override;
 
   // Holds for requests submitted from now on.
@@ -38,8 +42,8 @@ class FakeGenerator : public Generator {
   std::vector<engine::GenerationRequest> requests() const;
 
   const ModelInfo& info() const override { return info_; }
-  Result<engine::RequestId> submit(engine::GenerationRequest request,
-                                   std::shared_ptr<engine::GenerationSink> sink) override;
+  Result<std::vector<engine::RequestId>> submit(
+      std::vector<engine::Submission> submissions) override;
   void cancel(engine::RequestId id) override;
   Load load() const override;
 

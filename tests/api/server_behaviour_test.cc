@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <future>
 #include <thread>
 
 #include "base/clock.h"
@@ -122,7 +123,7 @@ TEST(ServerBehaviour, AFullQueueIsA429WithAHint) {
   }
 }
 
-TEST(ServerBehaviour, ChoicesThatFindNoPlaceEndTheOthers) {
+TEST(ServerBehaviour, ChoicesThatFindNoPlaceAreRefusedTogether) {
   TestServerOptions options;
   options.queue_requests_max = 2;
   TestServer server(options);
@@ -132,8 +133,53 @@ TEST(ServerBehaviour, ChoicesThatFindNoPlaceEndTheOthers) {
         R"({{"messages": [{{"role": "user", "content": "x"}}], "n": 9, "stream": {}}})", stream);
     const net::Answer answer = net::ask(server.port(), "POST", "/v1/chat/completions", body);
     EXPECT_THAT(answer.body, HasSubstr("queue_full"));
-    EXPECT_TRUE(wait_until([&] { return idle(server); })) << "those that had a place went on";
+    EXPECT_TRUE(server.generator().requests().empty()) << "none of them ran";
   }
+}
+
+// The first of two choices fails: the other, which would never end, ends, and says nothing more.
+TEST(ServerBehaviour, AChoiceThatFailsEndsTheOthers) {
+  TestServerOptions options;
+  options.context_tokens = 1 << 20;
+  TestServer server(options);
+  FakeScript script = endless(1000);
+  script.first_fails_after = 3;
+  server.generator().set_script(script);
+  for (const char* stream : {"false", "true"}) {
+    const std::string body = fmt::format(
+        R"({{"messages": [{{"role": "user", "content": "x"}}], "n": 2, "stream": {}}})", stream);
+    const net::Answer answer = net::ask(server.port(), "POST", "/v1/chat/completions", body);
+    EXPECT_THAT(answer.body, HasSubstr("the fake was told to fail"));
+    EXPECT_THAT(answer.body, testing::Not(HasSubstr(R"("index":1)")));
+    EXPECT_THAT(answer.body, testing::Not(HasSubstr(R"("finish_reason":")")));
+    EXPECT_TRUE(wait_until([&] { return idle(server); })) << "the other went on";
+  }
+}
+
+// A client that leaves while its request is on its way into the queue: nobody waits for it there.
+TEST(ServerBehaviour, AClientThatLeavesDuringSubmissionFreesItsPlace) {
+  TestServerOptions options;
+  options.context_tokens = 1 << 20;
+  TestServer server(options);
+  server.generator().set_script(endless(1000));
+  LoopbackClient running(server.port());
+  std::atomic<int> submissions{0};
+  std::promise<void> left;
+  const std::shared_future<void> gone = left.get_future().share();
+  server.generator().before_submit = [&submissions, gone] {
+    if (++submissions == 2) gone.wait();
+  };
+  running.send(post(kChatStream));
+  ASSERT_TRUE(wait_until([&] { return server.generator().load().running == 1; }));
+  LoopbackClient leaving(server.port());
+  leaving.send(post(kChatStream));
+  ASSERT_TRUE(wait_until([&] { return submissions == 2; }));
+  leaving.close();
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // until the server has noticed
+  left.set_value();
+  EXPECT_TRUE(wait_until([&] { return server.generator().requests().size() == 2; }));
+  EXPECT_TRUE(wait_until([&] { return server.generator().load().waiting == 0; }));
+  EXPECT_EQ(server.generator().load().running, 1u);
 }
 
 // Of a request that was accepted: not the client's pace, so no 429.
@@ -224,6 +270,44 @@ TEST(ServerBehaviour, StoppingEndsStreamsWithAnError) {
   EXPECT_THAT(stream.body, HasSubstr("the server is shutting down"));
   EXPECT_TRUE(stream.body.ends_with("data: [DONE]\n\n"));
   EXPECT_EQ(whole.receive().status, 503u);
+}
+
+// As long as an answer is on its way, others are told that the server stops: who balances load has
+// to see it.
+TEST(ServerBehaviour, WhoComesWhileItStopsIsTold) {
+  TestServer server;
+  std::promise<void> release;
+  const std::shared_future<void> released = release.get_future().share();
+  std::atomic<bool> held{false};
+  server.generator().before_submit = [&held, released] {
+    held = true;
+    released.wait();
+  };
+  LoopbackClient first(server.port());
+  first.send(post(kChat));
+  ASSERT_TRUE(wait_until([&] { return held.load(); }));
+  std::thread stopping([&] { server.server().stop(20'000); });
+  EXPECT_TRUE(wait_until([&] { return net::ask(server.port(), "GET", "/health").status == 503; }));
+  const net::Answer refused = net::ask(server.port(), "POST", "/v1/chat/completions", kChat);
+  EXPECT_EQ(refused.status, 503u);
+  EXPECT_EQ(refused.header("Retry-After"), "1");
+  EXPECT_THAT(refused.body, HasSubstr("the server is shutting down"));
+  release.set_value();
+  EXPECT_EQ(first.receive().status, 503u);
+  stopping.join();
+  EXPECT_FALSE(LoopbackClient(server.port()).connected());
+}
+
+TEST(ServerBehaviour, ConnectionsOverTheLimitAreToldWhenToComeBack) {
+  TestServerOptions options;
+  options.limits.connections = 1;
+  TestServer server(options);
+  LoopbackClient only(server.port());
+  only.send("GET /hea");
+  LoopbackClient second(server.port());
+  const net::Answer answer = second.receive();
+  EXPECT_EQ(answer.status, 503u);
+  EXPECT_EQ(answer.header("Retry-After"), "1");
 }
 
 TEST(ServerBehaviour, TheSocketsRefusalsHaveTheApisShape) {

@@ -42,10 +42,12 @@ class Scheduler {
   Scheduler& operator=(const Scheduler&) = delete;
 
   Result<RequestId> submit(GenerationRequest request, std::shared_ptr<GenerationSink> sink);
+  Result<std::vector<RequestId>> submit(std::vector<Submission> submissions);
   void cancel(RequestId id);
   EngineCounters counters() const;
 
  private:
+  Result<void> check_room(uint64_t count) const;
   struct Rank {
     int32_t priority = 0;
     RequestId id = 0;

@@ -327,7 +327,8 @@ void Connection::answer_complete() {
 
 void Connection::next_request() {
   state_ = State::kIdle;
-  arm(server_.limits.idle_ms);
+  // While the server stops, only who speaks at once is heard.
+  arm(server_.stopping ? kLingerStoppingMs : server_.limits.idle_ms);
   advance();
 }
 

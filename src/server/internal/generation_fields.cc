@@ -7,6 +7,7 @@ namespace thimble::server {
 namespace {
 
 constexpr int64_t kInt32Max = std::numeric_limits<int32_t>::max();
+constexpr int64_t kPriorityMax = 1000;
 
 // {"TOKEN": BIAS}; whether the model has the token is for the prompt to say.
 ApiResult<std::vector<engine::LogitBias>> read_logit_bias(const Fields& fields) {
@@ -172,6 +173,12 @@ ApiResult<GenerationFields> read_generation_fields(const Fields& fields,
   out.replay = THIMBLE_TRY(read_replay(fields));
   out.cache_salt = THIMBLE_TRY(read_salt(fields));
   out.reuse = THIMBLE_TRY(fields.boolean("cache_prompt")).value_or(true);
+  // vLLM's order: the lowest first.
+  out.priority = -static_cast<int32_t>(
+      THIMBLE_TRY(fields.integer("priority", -kPriorityMax, kPriorityMax)).value_or(0));
+  if (const auto ms = THIMBLE_TRY(fields.integer("deadline_ms", 1, kInt32Max))) {
+    out.deadline_ms = static_cast<uint32_t>(*ms);
+  }
   out.choices = static_cast<uint32_t>(THIMBLE_TRY(fields.integer("n", 1, kChoicesMax)).value_or(1));
   out.stream = THIMBLE_TRY(fields.boolean("stream")).value_or(false);
   if (const auto options = THIMBLE_TRY(fields.object("stream_options"))) {

@@ -62,7 +62,8 @@ ApiResult<void> read_thinking_object(const Fields& thinking, Collector& collecto
   if (type != "enabled" && type != "disabled") {
     return bad_field(path, fmt::format("'{}' must be 'enabled' or 'disabled'", path));
   }
-  return collector.thinking(path, type == "enabled");
+  THIMBLE_TRY(collector.thinking(path, type == "enabled"));
+  return collector.effort(thinking, "effort");
 }
 
 ApiResult<void> read_template_kwargs(const Fields& kwargs, Collector& collector) {
