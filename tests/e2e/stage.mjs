@@ -106,12 +106,12 @@ export class Stage {
   }
 
   pass(request, response, body) {
-    const { host, ...headers } = request.headers;
-    const out = httpRequest(`${this.target}${request.url}`, { method: request.method, headers },
-      (answer) => {
-        response.writeHead(answer.statusCode, answer.headers);
-        answer.pipe(response);
-      });
+    // The Host too, as a proxy has to: the page's origin is told by it.
+    const { method, headers } = request;
+    const out = httpRequest(`${this.target}${request.url}`, { method, headers }, (answer) => {
+      response.writeHead(answer.statusCode, answer.headers);
+      answer.pipe(response);
+    });
     out.on('error', () => response.destroy());
     response.on('close', () => out.destroy());
     out.end(body);
