@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <sstream>
@@ -126,6 +127,22 @@ std::vector<Finding> check_fences(const std::vector<SourceFile>& files) {
               {file.path, include.line, fmt::format("<{}> belongs in a .cc file", include.target)});
         }
       }
+    }
+  }
+  return findings;
+}
+
+std::vector<Finding> check_regions(const std::vector<SourceFile>& files) {
+  constexpr std::array<std::string_view, 5> kBefore = {"cstddef", "cstdint", "cstring",
+                                                       "type_traits", "utility"};
+  std::vector<Finding> findings;
+  for (const SourceFile& file : files) {
+    if (!file.path.starts_with("src/kernels/generic/")) continue;
+    for (const Include& include : file.includes) {
+      if (include.quoted || std::ranges::count(kBefore, include.target) > 0) continue;
+      findings.push_back(
+          {file.path, include.line,
+           fmt::format("<{}> would be compiled for one instruction set", include.target)});
     }
   }
   return findings;

@@ -25,4 +25,9 @@ std::vector<Finding> check_layers(const std::vector<SourceFile>& files, const La
 // them, or in a header where only a .cc may name them.
 std::vector<Finding> check_fences(const std::vector<SourceFile>& files);
 
+// Kernels are compiled inside target regions (src/kernels/isa/avx2.cc), where no library may define
+// functions: they would need AVX2 wherever the linker takes them from. Standard headers there are
+// those that every table includes before its region.
+std::vector<Finding> check_regions(const std::vector<SourceFile>& files);
+
 }  // namespace thimble::style

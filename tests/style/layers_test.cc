@@ -76,11 +76,19 @@ TEST(Layers, FindsLibraryOutsideItsFence) {
               ElementsAre("src/engine/x.cc:1", "src/net/x.h:1"));
 }
 
+TEST(Layers, FindsLibraryInATargetRegion) {
+  const std::string text = "#include <cstdint>\n#include <algorithm>\n#include \"kernels/x.h\"\n";
+  EXPECT_THAT(places(check_regions({make_source_file("src/kernels/generic/x-inl.h", text),
+                                    make_source_file("src/kernels/x.cc", text)})),
+              ElementsAre("src/kernels/generic/x-inl.h:2"));
+}
+
 TEST(Layers, TreeFollowsTheArrows) {
   const Layers layers = parse_layers(read_lines("cmake/layers.txt"));
   ASSERT_GE(layers.size(), 10U);
   expect_none(check_layers(tree(), layers));
   expect_none(check_fences(tree()));
+  expect_none(check_regions(tree()));
 }
 
 }  // namespace

@@ -7,7 +7,6 @@
 // tiles. `I` is the integer half of an instruction set (isa/int_*.h).
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -272,7 +271,7 @@ template <class V, uint32_t kRows, uint32_t kBlocks, class Codes>
 inline void fp8_tile(const Codes (&codes)[kBlocks], const std::byte* const (&scales)[kBlocks],
                      const float* x, uint32_t begin, uint32_t end, float* const (&total)[kBlocks]) {
   if (begin == 0) {
-    for (float* const sums : total) std::fill_n(sums, kRows * kPackOutputs, 0.0F);
+    for (float* const sums : total) std::memset(sums, 0, kRows * kPackOutputs * sizeof(float));
   }
   for (uint32_t g = begin; g < end; ++g) {
     V acc[kBlocks][kRows];
