@@ -115,10 +115,7 @@ kernels::HcWeights hc_weights(const arch::Config& config, const HcTensors& tenso
   return out;
 }
 
-// x = RMSNorm of the stream collapsed with `pre`.
-void collapse_norm(const Step& step, Rows<const float> stream, Rows<const float> pre,
-                   const std::byte* norm, Rows<float> x) {
-  kernels::hc_collapse(stream, pre, x, step.context);
+void normalise(const Step& step, const std::byte* norm, Rows<float> x) {
   kernels::rms_norm(x, norm, static_cast<float>(step.config.rms_norm_eps), x, step.context);
 }
 
@@ -128,8 +125,7 @@ void turn(Step& step, Rows<const float> y, const kernels::HcMix& spread, const H
           const kernels::HcMix& mix, Rows<const float> pre, const std::byte* norm) {
   const kernels::HcWeights weights = hc_weights(step.config, tensors);
   kernels::hc_turn({step.stream, y, spread, weights, mix, pre, step.x}, step.context);
-  kernels::rms_norm(step.x, norm, static_cast<float>(step.config.rms_norm_eps), step.x,
-                    step.context);
+  normalise(step, norm, step.x);
 }
 
 // Two sublayers. The mix a sublayer computes spreads its own branch, and collapses for the NEXT
@@ -184,8 +180,9 @@ void output_logits(const Step& step, const ModelWeights& weights) {
     CHECK_LE(chunk.logit_rows, progress.row_count);
     const uint64_t first = progress.first_row + progress.row_count - chunk.logit_rows;
     const Rows<float> x = step.take(chunk.logit_rows, step.config.hidden_size);
-    collapse_norm(step, step.stream.slice(first, chunk.logit_rows),
-                  step.pre.slice(first, chunk.logit_rows), weights.norm, x);
+    kernels::hc_collapse(step.stream.slice(first, chunk.logit_rows),
+                         step.pre.slice(first, chunk.logit_rows), x, step.context);
+    normalise(step, weights.norm, x);
     if (chunk.trace != nullptr && chunk.trace->wants("final_norm")) {
       for (uint64_t i = 0; i < x.rows; ++i) {
         chunk.trace->floats("final_norm", 0, step.rows[first + i].position, {x.row(i), x.cols});

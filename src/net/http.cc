@@ -7,11 +7,6 @@ namespace {
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c; }
 
-bool same_name(std::string_view a, std::string_view b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](char x, char y) { return lower(x) == lower(y); });
-}
-
 int hex_digit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
   const char l = lower(c);
@@ -19,6 +14,11 @@ int hex_digit(char c) {
 }
 
 }  // namespace
+
+bool same_name(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](char x, char y) { return lower(x) == lower(y); });
+}
 
 std::string_view HttpRequest::header(std::string_view name) const {
   for (const HttpHeader& h : headers) {

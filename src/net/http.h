@@ -18,6 +18,9 @@
 
 namespace thimble::net {
 
+// Whether they are the same in any case of ASCII letters: names of headers, hosts and schemes.
+bool same_name(std::string_view a, std::string_view b);
+
 struct HttpHeader {
   std::string name;
   std::string value;

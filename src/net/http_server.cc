@@ -137,8 +137,6 @@ void HttpServer::Impl::begin_stop(uint32_t grace_ms) {
   grace.expires_after(std::chrono::milliseconds(grace_ms));
   grace.async_wait([this](const boost::system::error_code& cancelled) {
     if (cancelled) return;
-    boost::system::error_code ignored;
-    acceptor.close(ignored);
     const auto late = state.connections;
     for (const auto& [key, connection] : late) connection->close();
   });

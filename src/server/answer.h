@@ -3,10 +3,9 @@
 // Each choice is a request of its own to the engine. The engine's thread only detokenises
 // (TextStream must say at once where a stop string ends the answer); JSON and writing happen on the
 // thread of streams, or for whole answers on the worker pool, pieces in order, one task at a time.
-// Owned by the generator until each choice's
-// on_end() and by its own task until the last word is written. A client that leaves, or reads too
-// slowly, cancels all of them, and so does a choice that fails. How it reads is the writer's
-// affair.
+// Owned by the generator until each choice's on_end() and by its own task until the last word is
+// written. A client that leaves, or reads too slowly, cancels all of them, and so does a choice
+// that fails. How it reads is the writer's affair.
 #pragma once
 
 #include <atomic>
@@ -69,8 +68,8 @@ class Answer : public std::enable_shared_from_this<Answer> {
  public:
   using Done = std::function<void(const Answer*, const AnswerSummary&)>;
 
-  // `generator` must outlive the answer's cancellation; `done` runs once, on one of
-  // the threads.
+  // `generator` must outlive the answer's cancellation; `done` runs once, on one
+  // of the threads.
   Answer(AnswerOptions options, std::shared_ptr<net::HttpExchange> exchange, Generator& generator,
          AnswerThreads threads, Done done);
   ~Answer();

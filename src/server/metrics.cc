@@ -127,7 +127,6 @@ void write_load(Page& page, const Generator::Load& load) {
 // Of requests that ended.
 struct RequestMetrics::Series {
   std::map<std::string, uint64_t> by_outcome;
-  std::map<std::string, uint64_t> successes;   // of them: the answer is whole
   std::map<std::string, uint64_t> rejections;  // by code
   uint64_t prompt_tokens = 0;
   uint64_t completion_tokens = 0;
@@ -149,11 +148,7 @@ void RequestMetrics::add(const AnswerSummary& summary) {
   const std::lock_guard lock(mutex_);
   Series& s = *series_;
   ++s.by_outcome[summary.outcome];
-  if (summary.outcome == "refused") {
-    ++s.rejections[summary.reason];
-  } else if (summary.outcome != "gone" && summary.outcome != "error") {
-    ++s.successes[summary.outcome];
-  }
+  if (summary.outcome == "refused") ++s.rejections[summary.reason];
   s.prompt_tokens += end.prompt_tokens;
   s.completion_tokens += end.completion_tokens;
   s.reasoning_tokens += summary.reasoning_tokens;
@@ -176,8 +171,10 @@ std::string RequestMetrics::text(const ModelInfo& model, const Generator::Load& 
   const Series& s = *series_;
   page.counters({"thimble_requests_total", ""}, "Requests that ended, by how.", "finished_reason",
                 s.by_outcome);
+  std::map<std::string, uint64_t> whole = s.by_outcome;
+  for (const char* other : {"gone", "refused", "error"}) whole.erase(other);
   page.counters({"vllm:request_success_total", ""}, "Those with a whole answer.", "finished_reason",
-                s.successes);
+                whole);
   page.counters({"thimble_rejections_total", "vllm:admission_rejections_total"},
                 "Those that were not accepted.", "reason", s.rejections);
   page.counter({"thimble_prompt_tokens_total", "vllm:prompt_tokens_total"},

@@ -2,8 +2,12 @@
 
 #include <algorithm>
 
+#include "net/http.h"
+
 namespace thimble::server {
 namespace {
+
+using net::same_name;
 
 // "http://[::1]:8080" -> "[::1]:8080"; empty for "null" and other origins without an authority.
 std::string_view authority_of(std::string_view origin) {
@@ -16,13 +20,6 @@ std::string_view without_port(std::string_view authority) {
   const bool inside_brackets = authority.ends_with(']');
   return colon == std::string_view::npos || inside_brackets ? authority
                                                             : authority.substr(0, colon);
-}
-
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-
-bool same_name(std::string_view a, std::string_view b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](char x, char y) { return lower(x) == lower(y); });
 }
 
 // A name that every browser resolves to the machine it runs on. Digits and dots are an address: no

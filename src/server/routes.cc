@@ -1,8 +1,6 @@
 #include "server/routes.h"
 
-#include <algorithm>
 #include <array>
-#include <cctype>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -104,10 +102,7 @@ OrderedJson token_pieces(const std::vector<int32_t>& ids, const text::Tokenizer&
   for (const int32_t id : ids) {
     const std::string_view bytes = tokenizer.token_bytes(id);
     OrderedJson piece = bytes;
-    if (!text::is_valid_utf8(bytes)) {
-      piece = OrderedJson::array();
-      for (const char byte : bytes) piece.push_back(static_cast<uint8_t>(byte));
-    }
+    if (!text::is_valid_utf8(bytes)) piece = byte_list(bytes);
     out.push_back({{"id", id}, {"piece", std::move(piece)}});
   }
   return out;
@@ -217,9 +212,8 @@ Routes::Reply Routes::dispatch(Call& call) {
 ApiResult<void> Routes::check_key(const net::HttpRequest& request) const {
   if (options_.api_key.empty()) return {};
   std::string_view given = request.header("Authorization");
-  constexpr std::string_view kBearer = "bearer ";  // in any case, as all names of schemes
-  const auto same = [](char a, char b) { return std::tolower(static_cast<uint8_t>(a)) == b; };
-  if (std::ranges::equal(given.substr(0, kBearer.size()), kBearer, same)) {
+  constexpr std::string_view kBearer = "Bearer ";
+  if (net::same_name(given.substr(0, kBearer.size()), kBearer)) {
     given.remove_prefix(kBearer.size());
     if (same_secret(given, options_.api_key)) return {};
   }

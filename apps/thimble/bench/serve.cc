@@ -196,9 +196,10 @@ void print(const ServeFlags& flags, const nlohmann::ordered_json& line, const st
   print_out(flags.json ? line.dump() + "\n" : text);
 }
 
-double median(std::vector<double> values) {
+double percentile(std::vector<double> values, double share) {
+  if (values.empty()) return 0;
   std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
+  return values[static_cast<size_t>(share * static_cast<double>(values.size() - 1) + 0.5)];
 }
 
 // Engine and clients by turns, now the one first and now the other. Each has its best round; the
@@ -219,7 +220,7 @@ Result<void> measure_batch(Stand& stand, const ServeFlags& flags, uint32_t batch
     clients = std::max(clients, rates[1]);
     ratios.push_back(rates[1] / rates[0]);
   }
-  const double ratio = median(std::move(ratios));
+  const double ratio = percentile(std::move(ratios), 0.5);
   print(flags,
         {{"measure", "throughput"},
          {"batch", batch},
@@ -231,21 +232,14 @@ Result<void> measure_batch(Stand& stand, const ServeFlags& flags, uint32_t batch
   return {};
 }
 
-double percentile(std::vector<int64_t> values, double share) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  const auto at = static_cast<size_t>(share * static_cast<double>(values.size() - 1) + 0.5);
-  return 1e-3 * static_cast<double>(values[at]);
-}
-
-// Gaps between the events of one stream, until `over`, in microseconds.
-Result<std::vector<int64_t>> gaps_of(const Stand& stand, const Prompts& prompt, uint32_t tokens,
-                                     const std::atomic<bool>& over) {
-  std::vector<int64_t> gaps;
+// Gaps between the events of one stream, until `over`, in milliseconds.
+Result<std::vector<double>> gaps_of(const Stand& stand, const Prompts& prompt, uint32_t tokens,
+                                    const std::atomic<bool>& over) {
+  std::vector<double> gaps;
   int64_t last = 0;
   THIMBLE_TRY(stand.stream(prompt, tokens, [&] {
     const int64_t now = base::monotonic_us();
-    if (last != 0 && !over) gaps.push_back(now - last);
+    if (last != 0 && !over) gaps.push_back(1e-3 * static_cast<double>(now - last));
     last = now;
   }));
   return gaps;

@@ -24,9 +24,9 @@ inline void attend_score_rows(Rows<const float> q, Rows<const float> rows, uint3
                               Rows<float> scores) {
   const Slice whole{nullptr, 0, true, true};
   uint32_t i = 0;
-  for (; i + V::kScoreRows <= rows.rows; i += V::kScoreRows) {
-    dot_tile<V, kHeads, V::kScoreRows>(q, rows.slice(i, V::kScoreRows), dims, whole,
-                                       scores.columns(i, V::kScoreRows));
+  for (; i + V::Tiles::kScoreRows <= rows.rows; i += V::Tiles::kScoreRows) {
+    dot_tile<V, kHeads, V::Tiles::kScoreRows>(q, rows.slice(i, V::Tiles::kScoreRows), dims, whole,
+                                              scores.columns(i, V::Tiles::kScoreRows));
   }
   for (; i < rows.rows; ++i) {
     dot_tile<V, kHeads, 1>(q, rows.slice(i, 1), dims, whole, scores.columns(i, 1));
@@ -36,7 +36,7 @@ inline void attend_score_rows(Rows<const float> q, Rows<const float> rows, uint3
 // Stage 1: scores[h][i] = q[h] . rows[i].
 template <class V>
 inline void attend_scores(const AttendHeads& task) {
-  constexpr uint32_t kHeads = V::kScoreHeads;
+  constexpr uint32_t kHeads = V::Tiles::kScoreHeads;
   const Rows<const float> q(task.q, task.heads, task.dims);
   const Rows<const float> rows(task.rows, task.count, task.dims, task.row_stride);
   const Rows<float> scores(task.scores, task.heads, task.count, task.score_stride);
@@ -144,8 +144,8 @@ template <class V, uint32_t kHeads>
 inline void attend_value_rows(const AttendHeads& task, uint32_t head, uint32_t begin,
                               uint32_t end) {
   uint32_t dim = 0;
-  for (; dim + 16 * V::kTileOutputs <= task.dims; dim += 16 * V::kTileOutputs) {
-    attend_values<V, kHeads, V::kTileOutputs>(task, head, dim, begin, end);
+  for (; dim + 16 * V::Tiles::kTileOutputs <= task.dims; dim += 16 * V::Tiles::kTileOutputs) {
+    attend_values<V, kHeads, V::Tiles::kTileOutputs>(task, head, dim, begin, end);
   }
   for (; dim < task.dims; dim += 16) attend_values<V, kHeads, 1>(task, head, dim, begin, end);
 }
@@ -163,7 +163,7 @@ inline void attend_divide(const AttendHeads& task, uint32_t head) {
 
 template <class V>
 void attend(const AttendHeads& task) {
-  constexpr uint32_t kHeads = V::kTileRows;
+  constexpr uint32_t kHeads = V::Tiles::kTileRows;
   attend_scores<V>(task);
   uint32_t head = 0;
   for (; head + kHeads <= task.heads; head += kHeads) attend_softmax<V, kHeads>(task, head);

@@ -40,8 +40,8 @@ template <class V>
 void score_tile(const ScoreTile& task, float* out) {
   V score = V::zero();
   uint32_t head = 0;
-  for (; head + V::kIndexHeads <= task.heads; head += V::kIndexHeads) {
-    score = score_heads<V, V::kIndexHeads>(task, head, score);
+  for (; head + V::Tiles::kIndexHeads <= task.heads; head += V::Tiles::kIndexHeads) {
+    score = score_heads<V, V::Tiles::kIndexHeads>(task, head, score);
   }
   for (; head < task.heads; ++head) score = score_heads<V, 1>(task, head, score);
   score.store(out);

@@ -173,7 +173,7 @@ template <class V, class Row, uint32_t kRows, uint32_t kOutputs, uint32_t... kIn
 template <class V, class Row, uint32_t kRows>
 inline void direct_rows(const WeightView& weight, uint32_t begin, uint32_t end, Rows<const float> x,
                         Rows<float> y) {
-  constexpr uint32_t kOutputs = kRows == 1 ? 4 : V::kTileOutputs;
+  constexpr uint32_t kOutputs = kRows == 1 ? 4 : V::Tiles::kTileOutputs;
   uint32_t o = begin;
   for (; o + kOutputs <= end; o += kOutputs) {
     direct_tile<V, Row, kRows, kOutputs>(weight, o, x, y,
@@ -272,9 +272,9 @@ template <class V, uint32_t kOutputs>
 inline void dot_rows(Rows<const float> x, Rows<const float> w, uint32_t k, const Slice& slice,
                      Rows<float> y) {
   uint64_t r = 0;
-  for (; r + V::kTileRows <= x.rows; r += V::kTileRows) {
-    dot_tile<V, V::kTileRows, kOutputs>(x.slice(r, V::kTileRows), w, k, slice.from(r, 0),
-                                        y.slice(r, V::kTileRows));
+  for (; r + V::Tiles::kTileRows <= x.rows; r += V::Tiles::kTileRows) {
+    dot_tile<V, V::Tiles::kTileRows, kOutputs>(x.slice(r, V::Tiles::kTileRows), w, k,
+                                               slice.from(r, 0), y.slice(r, V::Tiles::kTileRows));
   }
   for (; r < x.rows; ++r) {
     dot_tile<V, 1, kOutputs>(x.slice(r, 1), w, k, slice.from(r, 0), y.slice(r, 1));
@@ -286,9 +286,9 @@ template <class V>
 inline void dot_block(Rows<const float> x, Rows<const float> w, uint32_t k, const Slice& slice,
                       Rows<float> y) {
   uint64_t o = 0;
-  for (; o + V::kTileOutputs <= w.rows; o += V::kTileOutputs) {
-    dot_rows<V, V::kTileOutputs>(x, w.slice(o, V::kTileOutputs), k, slice.from(0, o),
-                                 y.columns(o, V::kTileOutputs));
+  for (; o + V::Tiles::kTileOutputs <= w.rows; o += V::Tiles::kTileOutputs) {
+    dot_rows<V, V::Tiles::kTileOutputs>(x, w.slice(o, V::Tiles::kTileOutputs), k, slice.from(0, o),
+                                        y.columns(o, V::Tiles::kTileOutputs));
   }
   for (; o < w.rows; ++o) {
     dot_rows<V, 1>(x, w.slice(o, 1), k, slice.from(0, o), y.columns(o, 1));
@@ -348,7 +348,7 @@ inline void tiled_rows(const WeightView& weight, uint32_t begin, uint32_t end, R
 template <class V, class Row>
 inline void linear_rows(const WeightView& weight, uint32_t begin, uint32_t end, Rows<const float> x,
                         Rows<float> y, float* scratch) {
-  constexpr uint32_t kRows = V::kTileRows;
+  constexpr uint32_t kRows = V::Tiles::kTileRows;
   if (x.rows > 2 * kRows) return tiled_rows<V, Row>(weight, begin, end, x, y, scratch);
   uint64_t r = 0;
   for (; r + kRows <= x.rows; r += kRows) {

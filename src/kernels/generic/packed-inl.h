@@ -341,7 +341,7 @@ inline void in_tiles(uint64_t rows, Tile&& tile) {
 // Whether codes are decoded beforehand: for one tile or two it does not pay.
 template <class V>
 inline bool decodes_first(uint64_t rows) {
-  return rows > 2 * V::kPackedRows;
+  return rows > 2 * V::Tiles::kPackedRows;
 }
 
 // Groups that are multiplied at a time.
@@ -358,7 +358,7 @@ void tile_rows(Rows<const float> x, float* out) {
   const uint64_t step = uint64_t{fp8_step<V>(x.rows, groups)} * kPackInputs;
   for (uint64_t begin = 0; begin < x.cols; begin += step) {
     const uint64_t inputs = x.cols - begin < step ? x.cols - begin : step;
-    in_tiles<V::kPackedRows>(x.rows, [&](auto count, uint64_t row) {
+    in_tiles<V::Tiles::kPackedRows>(x.rows, [&](auto count, uint64_t row) {
       constexpr uint32_t kRows = decltype(count)::value;
       float* const tile = out + x.rows * begin + row * inputs;
       for (uint32_t r = 0; r < kRows; ++r) {
@@ -390,7 +390,7 @@ template <class V>
 inline void fp8_few_rows(const std::byte* block, uint64_t codes_bytes, const FloatTiles& x,
                          float* total) {
   const std::byte* const scales[1] = {block + codes_bytes};
-  in_tiles<V::kPackedRows>(x.rows, [&](auto count, uint64_t row) {
+  in_tiles<V::Tiles::kPackedRows>(x.rows, [&](auto count, uint64_t row) {
     constexpr uint32_t kRows = decltype(count)::value;
     float* const totals[1] = {total + row * kPackOutputs};
     fp8_tile<V, kRows, 1>({Fp8Codes<V>{block, codes_bytes + x.cols / kPackInputs}}, scales,
@@ -411,7 +411,7 @@ inline void fp8_many_rows(const std::byte* block, uint64_t codes_bytes, const Fl
     codes.even(k).store(decoded + uint64_t{k} * kPackOutputs);
     codes.odd(k).store(decoded + uint64_t{k} * kPackOutputs + kPackOutputs);
   }
-  in_tiles<V::kPackedRows>(x.rows, [&](auto count, uint64_t row) {
+  in_tiles<V::Tiles::kPackedRows>(x.rows, [&](auto count, uint64_t row) {
     constexpr uint32_t kRows = decltype(count)::value;
     const float* const tile = x.data + x.rows * begin * kPackInputs + row * inputs;
     float* const totals[1] = {total + row * kPackOutputs};

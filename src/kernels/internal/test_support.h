@@ -19,6 +19,13 @@
 #include "kernels/table.h"
 #include "numeric/bf16.h"
 
+namespace thimble::kernels {
+
+// Of the two-halves vector with the tiles of AVX-512, or null where no AVX2 runs.
+const Table* wide_tiles_table();
+
+}  // namespace thimble::kernels
+
 namespace thimble::kernels::test {
 
 inline constexpr float kInf = std::numeric_limits<float>::infinity();
@@ -151,9 +158,6 @@ inline float block_dot(const float* a, const float* b, uint64_t n) {
   }
   return close_lanes(total);
 }
-
-// Of the two-halves vector with the tiles of AVX-512, or null where no AVX2 runs.
-const Table* wide_tiles_table();
 
 // Every table this CPU can run, and that one; the last one is scalar.
 inline std::vector<const Table*> tables() {

@@ -5,6 +5,7 @@
 // defines functions of other namespaces comes before the region, and whatever is defined inside is
 // always inlined or a template over the vector type, whose symbols no other file has.
 #include "kernels/internal/table_entries.h"
+#include "kernels/isa/tiles.h"
 
 #if defined(__x86_64__)
 
@@ -37,9 +38,9 @@
 
 namespace thimble::kernels {
 
-const Table* avx2_table() {
+const Table* THIMBLE_AVX2_TABLE() {
   const bool runs = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  return runs ? &generic::kTableOf<avx2::Vec, avx2::Int> : nullptr;
+  return runs ? &generic::kTableOf<THIMBLE_AVX2::Vec, THIMBLE_AVX2::Int> : nullptr;
 }
 
 }  // namespace thimble::kernels
@@ -48,7 +49,7 @@ const Table* avx2_table() {
 
 namespace thimble::kernels {
 
-const Table* avx2_table() { return nullptr; }
+const Table* THIMBLE_AVX2_TABLE() { return nullptr; }
 
 }  // namespace thimble::kernels
 

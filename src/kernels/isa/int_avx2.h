@@ -19,7 +19,7 @@ namespace thimble::kernels::THIMBLE_AVX2 {
 
 struct Int {
   static constexpr const char* kName = "avx2";
-  static constexpr uint32_t kRows = VecTiles::kIntRows;
+  static constexpr uint32_t kRows = Vec::Tiles::kIntRows;
 
   struct Acc {
     __m256i lo;

@@ -103,7 +103,7 @@ struct IntCodes {
 
 struct Int : IntCodes {
   static constexpr const char* kName = "avx512";
-  static constexpr uint32_t kRows = Tiles32::kIntRows;
+  static constexpr uint32_t kRows = Vec::Tiles::kIntRows;
 
   template <uint32_t kHalf>
   struct HeldCodes {

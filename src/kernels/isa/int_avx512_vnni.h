@@ -20,7 +20,7 @@ namespace thimble::kernels::avx512 {
 
 struct IntVnni : IntCodes {
   static constexpr const char* kName = "avx512vnni";
-  static constexpr uint32_t kRows = Tiles32::kIntRows;
+  static constexpr uint32_t kRows = Vec::Tiles::kIntRows;
 
   template <uint32_t kHalf>
   struct HeldCodes {

@@ -17,7 +17,7 @@ namespace thimble::kernels::scalar {
 
 struct Int {
   static constexpr const char* kName = "scalar";
-  static constexpr uint32_t kRows = 4;  // of a register tile
+  static constexpr uint32_t kRows = Vec::Tiles::kIntRows;
   // Doubled E2M1 values, 12 larger.
   static constexpr uint8_t kCodes[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
 

@@ -20,28 +20,10 @@
 #pragma GCC target("avx2,fma,f16c")
 #endif
 
-// Tests compile all of this once more, under another name and with other tiles.
-#if defined(THIMBLE_WIDE_TILES)
-#define THIMBLE_AVX2 avx2_wide_tiles
-#else
-#define THIMBLE_AVX2 avx2
-#endif
-
 namespace thimble::kernels::THIMBLE_AVX2 {
 
-#if defined(THIMBLE_WIDE_TILES)
-using VecTiles = Tiles32;
-#else
-using VecTiles = Tiles16;
-#endif
-
 struct Vec {
-  static constexpr uint32_t kTileRows = VecTiles::kTileRows;
-  static constexpr uint32_t kTileOutputs = VecTiles::kTileOutputs;
-  static constexpr uint32_t kScoreHeads = VecTiles::kScoreHeads;
-  static constexpr uint32_t kScoreRows = VecTiles::kScoreRows;
-  static constexpr uint32_t kIndexHeads = VecTiles::kIndexHeads;
-  static constexpr uint32_t kPackedRows = VecTiles::kPackedRows;
+  using Tiles = THIMBLE_AVX2_TILES;
 
   __m256 lo;
   __m256 hi;

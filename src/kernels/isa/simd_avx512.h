@@ -34,12 +34,7 @@
 namespace thimble::kernels::avx512 {
 
 struct Vec {
-  static constexpr uint32_t kTileRows = Tiles32::kTileRows;
-  static constexpr uint32_t kTileOutputs = Tiles32::kTileOutputs;
-  static constexpr uint32_t kScoreHeads = Tiles32::kScoreHeads;
-  static constexpr uint32_t kScoreRows = Tiles32::kScoreRows;
-  static constexpr uint32_t kIndexHeads = Tiles32::kIndexHeads;
-  static constexpr uint32_t kPackedRows = Tiles32::kPackedRows;
+  using Tiles = Tiles32;
 
   __m512 v;
 

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "kernels/isa/tiles.h"
 #include "numeric/bf16.h"
 #include "numeric/e8m0.h"
 #include "numeric/fp4_e2m1.h"
@@ -20,13 +21,7 @@
 namespace thimble::kernels::scalar {
 
 struct Vec {
-  // Register tiles: rows of x by outputs, heads by rows of attention, index heads at a time.
-  static constexpr uint32_t kTileRows = 2;
-  static constexpr uint32_t kTileOutputs = 2;
-  static constexpr uint32_t kScoreHeads = 2;
-  static constexpr uint32_t kScoreRows = 2;
-  static constexpr uint32_t kIndexHeads = 4;
-  static constexpr uint32_t kPackedRows = 2;
+  using Tiles = Tiles2;
 
   float lane[16];
 

@@ -1,8 +1,19 @@
 // How much of an operation lies in registers at once. Results do not depend on it, but every size
-// has code of its own.
+// has code of its own: so tests compile AVX2 once more, under another name and with the tiles of
+// AVX-512 (wide_tiles_table.cc).
 #pragma once
 
 #include <cstdint>
+
+#if defined(THIMBLE_WIDE_TILES)
+#define THIMBLE_AVX2 avx2_wide_tiles
+#define THIMBLE_AVX2_TABLE wide_tiles_table
+#define THIMBLE_AVX2_TILES Tiles32
+#else
+#define THIMBLE_AVX2 avx2
+#define THIMBLE_AVX2_TABLE avx2_table
+#define THIMBLE_AVX2_TILES Tiles16
+#endif
 
 namespace thimble::kernels {
 
@@ -26,6 +37,17 @@ struct Tiles32 {
   static constexpr uint32_t kIndexHeads = 8;
   static constexpr uint32_t kPackedRows = 12;
   static constexpr uint32_t kIntRows = 8;
+};
+
+// Of the definition: small, so that most sizes leave a rest.
+struct Tiles2 {
+  static constexpr uint32_t kTileRows = 2;
+  static constexpr uint32_t kTileOutputs = 2;
+  static constexpr uint32_t kScoreHeads = 2;
+  static constexpr uint32_t kScoreRows = 2;
+  static constexpr uint32_t kIndexHeads = 4;
+  static constexpr uint32_t kPackedRows = 2;
+  static constexpr uint32_t kIntRows = 4;
 };
 
 }  // namespace thimble::kernels

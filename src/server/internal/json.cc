@@ -73,6 +73,12 @@ std::string to_text(const OrderedJson& json) {
   return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
 }
 
+OrderedJson byte_list(std::string_view bytes) {
+  OrderedJson out = OrderedJson::array();
+  for (const char byte : bytes) out.push_back(static_cast<uint8_t>(byte));
+  return out;
+}
+
 std::string Fields::path_of(std::string_view name) const {
   return path_.empty() ? std::string(name) : fmt::format("{}.{}", path_, name);
 }

@@ -29,6 +29,9 @@ ApiResult<Json> parse_object(std::string_view body);
 // Replaces malformed UTF-8 instead of throwing.
 std::string to_text(const OrderedJson& json);
 
+// [72, 195]: bytes that may be no text by themselves.
+OrderedJson byte_list(std::string_view bytes);
+
 // One object of a request and where it was found. The JSON must outlive it.
 class Fields {
  public:

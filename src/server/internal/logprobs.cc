@@ -20,11 +20,9 @@ std::string_view bytes_of(int32_t token, const text::Tokenizer& tokenizer) {
 
 OrderedJson chat_entry(int32_t token, float logprob, const text::Tokenizer& tokenizer) {
   const std::string_view bytes = bytes_of(token, tokenizer);
-  OrderedJson list = OrderedJson::array();
-  for (const char c : bytes) list.push_back(static_cast<uint8_t>(c));
   return {{"token", text::to_valid_utf8(bytes)},
           {"logprob", finite(logprob)},
-          {"bytes", std::move(list)}};
+          {"bytes", byte_list(bytes)}};
 }
 
 std::string completion_name(int32_t token, const text::Tokenizer& tokenizer) {
