@@ -14,7 +14,8 @@ struct Runnable {
   size_t count = 0;
 
   Runnable() {
-    for (const Table* table : {avx512_vnni_table(), avx512_table(), avx2_table(), scalar_table()}) {
+    for (const Table* table :
+         {avx512_vnni_table(), avx512_table(), avx2::table(), scalar_table()}) {
       if (table != nullptr) tables[count++] = table;
     }
   }

@@ -156,7 +156,9 @@ struct Table {
 
 // Null where this build or this CPU has no such table.
 const Table* scalar_table();
-const Table* avx2_table();
+namespace avx2 {
+const Table* table();
+}
 const Table* avx512_table();
 const Table* avx512_vnni_table();
 

@@ -19,12 +19,12 @@
 #include "kernels/table.h"
 #include "numeric/bf16.h"
 
-namespace thimble::kernels {
+namespace thimble::kernels::avx2_wide_tiles {
 
 // Of the two-halves vector with the tiles of AVX-512, or null where no AVX2 runs.
-const Table* wide_tiles_table();
+const Table* table();
 
-}  // namespace thimble::kernels
+}  // namespace thimble::kernels::avx2_wide_tiles
 
 namespace thimble::kernels::test {
 
@@ -162,7 +162,7 @@ inline float block_dot(const float* a, const float* b, uint64_t n) {
 // Every table this CPU can run, and that one; the last one is scalar.
 inline std::vector<const Table*> tables() {
   std::vector<const Table*> out(runnable().begin(), runnable().end());
-  if (wide_tiles_table() != nullptr) out.insert(out.begin(), wide_tiles_table());
+  if (avx2_wide_tiles::table() != nullptr) out.insert(out.begin(), avx2_wide_tiles::table());
   return out;
 }
 
@@ -171,7 +171,7 @@ template <class Body>
 void with_each_table(Body body) {
   for (const Table* table : tables()) {
     const ScopedTable scope(*table);
-    SCOPED_TRACE(table == wide_tiles_table() ? "avx2 with wide tiles" : name(*table));
+    SCOPED_TRACE(table == avx2_wide_tiles::table() ? "avx2 with wide tiles" : name(*table));
     body();
   }
 }

@@ -36,21 +36,21 @@
 #pragma GCC pop_options
 #endif
 
-namespace thimble::kernels {
+namespace thimble::kernels::THIMBLE_AVX2 {
 
-const Table* THIMBLE_AVX2_TABLE() {
+const Table* table() {
   const bool runs = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  return runs ? &generic::kTableOf<THIMBLE_AVX2::Vec, THIMBLE_AVX2::Int> : nullptr;
+  return runs ? &generic::kTableOf<Vec, Int> : nullptr;
 }
 
-}  // namespace thimble::kernels
+}  // namespace thimble::kernels::THIMBLE_AVX2
 
 #else
 
-namespace thimble::kernels {
+namespace thimble::kernels::THIMBLE_AVX2 {
 
-const Table* THIMBLE_AVX2_TABLE() { return nullptr; }
+const Table* table() { return nullptr; }
 
-}  // namespace thimble::kernels
+}  // namespace thimble::kernels::THIMBLE_AVX2
 
 #endif

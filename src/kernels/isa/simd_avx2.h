@@ -23,7 +23,7 @@
 namespace thimble::kernels::THIMBLE_AVX2 {
 
 struct Vec {
-  using Tiles = THIMBLE_AVX2_TILES;
+  using Tiles = TilesAvx2;
 
   __m256 lo;
   __m256 hi;

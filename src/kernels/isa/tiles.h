@@ -7,12 +7,8 @@
 
 #if defined(THIMBLE_WIDE_TILES)
 #define THIMBLE_AVX2 avx2_wide_tiles
-#define THIMBLE_AVX2_TABLE wide_tiles_table
-#define THIMBLE_AVX2_TILES Tiles32
 #else
 #define THIMBLE_AVX2 avx2
-#define THIMBLE_AVX2_TABLE avx2_table
-#define THIMBLE_AVX2_TILES Tiles16
 #endif
 
 namespace thimble::kernels {
@@ -38,6 +34,12 @@ struct Tiles32 {
   static constexpr uint32_t kPackedRows = 12;
   static constexpr uint32_t kIntRows = 8;
 };
+
+#if defined(THIMBLE_WIDE_TILES)
+using TilesAvx2 = Tiles32;
+#else
+using TilesAvx2 = Tiles16;
+#endif
 
 // Of the definition: small, so that most sizes leave a rest.
 struct Tiles2 {
