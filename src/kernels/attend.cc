@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "kernels/internal/fetch.h"
 #include "kernels/internal/parallel.h"
 #include "kernels/internal/rotate.h"
 #include "kernels/internal/table_entries.h"
@@ -74,14 +75,10 @@ class Attention {
   }
 
   // Selected entries lie anywhere in memory: a row that is not asked for ahead costs its latency.
-  // Inlined always: GCC leaves out calls of a function that only fetches.
   [[gnu::always_inline]] static void fetch(const RowList& list, uint32_t i) {
-    constexpr uint64_t kLine = 64;
     const AttendJob& job = *list.job;
-    const std::byte* const row = row_of(list, i);
-    const uint64_t bytes = i < list.window ? job.window.row_bytes : job.main.row_bytes;
-    for (uint64_t at = 0; at < bytes; at += kLine) __builtin_prefetch(row + at);
-    __builtin_prefetch(row + bytes - 1);
+    internal::fetch_row(row_of(list, i),
+                        i < list.window ? job.window.row_bytes : job.main.row_bytes);
   }
 
   // Whole register tiles, and some tasks for every worker.

@@ -1,5 +1,6 @@
 // Engram: table rows to values, and the gated addition to the stream. Engram spec 2.7.
 #include "base/check.h"
+#include "kernels/internal/fetch.h"
 #include "kernels/internal/parallel.h"
 #include "kernels/internal/table_entries.h"
 #include "kernels/ops.h"
@@ -12,12 +13,10 @@ constexpr uint64_t kRowsAhead = 8;
 
 // Asks for a row that is read soon: it may lie anywhere in the table. An id that is none is found
 // out when its turn comes.
-void ask_for(const EngramTable& table, uint64_t id) {
-  constexpr uint64_t kLine = 64;
+[[gnu::always_inline]] inline void ask_for(const EngramTable& table, uint64_t id) {
   if (id >= table.rows) return;
-  const std::byte* const codes = table.codes + id * table.head_dim;
-  for (uint64_t at = 0; at < table.head_dim; at += kLine) __builtin_prefetch(codes + at);
-  __builtin_prefetch(table.scales + id * (table.head_dim / 32));
+  internal::fetch(table.codes + id * table.head_dim, table.head_dim);
+  internal::fetch(table.scales + id * (table.head_dim / 32), 1);
 }
 
 }  // namespace

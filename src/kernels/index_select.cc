@@ -3,9 +3,8 @@
 #include <numeric>
 
 #include "base/check.h"
-#include "kernels/internal/int8_query.h"
 #include "kernels/internal/parallel.h"
-#include "kernels/internal/table_entries.h"
+#include "kernels/internal/tile_scorer.h"
 #include "kernels/ops.h"
 #include "kernels/table.h"
 
@@ -13,9 +12,12 @@ namespace thimble::kernels {
 namespace {
 
 using internal::divide_up;
+using internal::QueryCodes;
+using internal::TileScorer;
 
 constexpr uint64_t kTaskEntries = 256;  // at least
-constexpr uint32_t kRunScores = 64;     // that share a maximum, where no candidate blocks are kept
+constexpr uint64_t kTilesAhead = 2;     // asked for
+constexpr uint32_t kRunScores = 16;     // that share a maximum, where no candidate blocks are kept
 
 // Whether scores decide anything: with few entries all are taken.
 bool needs_scores(const SelectJob& job, const SelectShape& shape) {
@@ -31,11 +33,12 @@ std::span<float> score_buffer(const SelectJob& job, const SelectShape& shape,
   return workspace.take<float>(job.visible);
 }
 
-// Without codes where scores are not needed, or not of MXFP4 values.
-Int8Query int8_query(const SelectJob& job, const SelectShape& shape, Workspace& workspace) {
+// None where scores are not needed, or not of MXFP4 values.
+QueryCodes query_codes(const SelectJob& job, const SelectShape& shape, const Table& table,
+                       Workspace& workspace) {
   const bool mxfp4 = job.keys.format == TileFormat::kMxfp4 && shape.dims % 32 == 0;
   if (!mxfp4 || !needs_scores(job, shape) || job.visible == 0) return {};
-  return internal::make_int8_query(job.q, shape.heads, shape.dims, workspace);
+  return internal::make_query_codes(job, shape, table, workspace);
 }
 
 // Whether a tile holds an entry that could be chosen; a caller who wants scores gets them all.
@@ -48,23 +51,9 @@ bool wanted(const SelectJob& job, const SelectShape& shape, uint64_t tile) {
   return false;
 }
 
-// One tile against all heads. `keys`: scratch, [dims, 16].
-void score_tile(const SelectJob& job, const Int8Query& codes, const SelectShape& shape,
-                const std::byte* tile, const Table& table, float* keys, float* out) {
-  if (codes.codes == nullptr) {
-    table.decode_tile(job.keys.format, tile, shape.dims, keys);
-    table.score_tile({job.q, job.head_weights, keys, shape.heads, shape.dims}, out);
-    return;
-  }
-  auto* const expanded = reinterpret_cast<std::byte*>(keys);
-  table.expand_tile(tile, shape.dims, expanded);
-  const std::byte* const scales = tile + uint64_t{shape.dims} * (kTileRows / 2);
-  table.score_tile_int8({codes, job.head_weights, expanded, scales, shape.heads, shape.dims}, out);
-}
-
 // A query at work: its codes, and what is written of its scores.
 struct Scoring {
-  Int8Query codes = {};
+  QueryCodes codes = {};
   std::span<float> scores = {};     // [visible], or none
   std::span<uint32_t> maxima = {};  // of runs of scores; none where blocks say what is looked at
   uint32_t run = 0;                 // scores in a run
@@ -73,9 +62,10 @@ struct Scoring {
   uint64_t tasks() const { return divide_up(scores.size(), task_entries); }
 };
 
-Scoring prepare(const SelectJob& job, const SelectShape& shape, Workspace& workspace) {
+Scoring prepare(const SelectJob& job, const SelectShape& shape, const Table& table,
+                Workspace& workspace) {
   Scoring s;
-  s.codes = int8_query(job, shape, workspace);
+  s.codes = query_codes(job, shape, table, workspace);
   s.scores = score_buffer(job, shape, workspace);
   s.run = job.candidate_blocks != nullptr ? shape.block_size : kRunScores;
   const uint64_t step = std::lcm(uint64_t{kTileRows}, uint64_t{s.run});
@@ -88,16 +78,17 @@ Scoring prepare(const SelectJob& job, const SelectShape& shape, Workspace& works
 
 // The scores of one task and their maxima.
 void score_entries(const SelectJob& job, const Scoring& s, const SelectShape& shape, uint64_t task,
-                   const Table& table, float* keys) {
+                   TileScorer& scorer) {
   const uint64_t begin = task * s.task_entries;
   const uint64_t end = std::min(begin + s.task_entries, job.visible);
   for (uint64_t tile = begin / kTileRows; tile * kTileRows < end; ++tile) {
     if (!wanted(job, shape, tile)) continue;
-    float out[kTileRows];
-    score_tile(job, s.codes, shape, job.keys.tile(tile), table, keys, out);
     const uint64_t count = std::min<uint64_t>(kTileRows, job.visible - tile * kTileRows);
-    std::copy(out, out + count, s.scores.data() + tile * kTileRows);
+    const uint64_t ahead = (tile + kTilesAhead) * kTileRows < end ? tile + kTilesAhead : tile;
+    scorer.add(job.keys.tile(tile), job.keys.tile(ahead),
+               s.scores.subspan(tile * kTileRows, count));
   }
+  scorer.finish();
   if (s.maxima.empty()) return;
   score_maxima(s.scores.subspan(begin, end - begin), s.run, &s.maxima[begin / s.run]);
 }
@@ -127,18 +118,21 @@ void select_batch(std::span<const SelectJob> jobs, const SelectShape& shape, Con
     if (jobs[i].visible > 0 && needs_scores(jobs[i], shape)) {
       CHECK_EQ(jobs[i].keys.dims, shape.dims);
     }
-    work[i] = prepare(jobs[i], shape, context.workspace);
+    work[i] = prepare(jobs[i], shape, table, context.workspace);
     map.add(work[i].tasks());
     entries += work[i].scores.size();
   }
-  const uint64_t key_floats = uint64_t{shape.dims} * kTileRows;
-  const std::span<float> keys = context.workspace.take<float>(context.pool.size() * key_floats);
+  const uint64_t floats = TileScorer::scratch_floats(shape.dims);
+  const std::span<float> scratch = context.workspace.take<float>(context.pool.size() * floats);
   const uint64_t per_entry = uint64_t{shape.heads} * shape.dims;
   internal::run_tasks(context, map.count(), entries * per_entry,
                       [&](uint64_t index, uint32_t worker) {
                         const auto place = map.find(index);
-                        score_entries(jobs[place.item], work[place.item], shape, place.task, table,
-                                      &keys[worker * key_floats]);
+                        const SelectJob& job = jobs[place.item];
+                        const Scoring& scoring = work[place.item];
+                        TileScorer scorer(job, shape, scoring.codes, table,
+                                          scratch.subspan(worker * floats, floats));
+                        score_entries(job, scoring, shape, place.task, scorer);
                       });
   internal::run_tasks(context, jobs.size(), entries,
                       [&](uint64_t index, uint32_t) { choose(jobs[index], shape, work[index]); });

@@ -175,7 +175,7 @@ struct SelectShape {
 void index_select(std::span<const SelectJob> jobs, const SelectShape& shape, Context context);
 
 // The selection rules alone, on given scores; none allocates. Maxima are those of every `size`
-// scores, the last ones maybe of fewer, as integers of the same order (NaN 1, the least).
+// scores, the last ones maybe of fewer, as integers of the same order; NaN counts as -inf.
 void score_maxima(std::span<const float> scores, uint32_t size, uint32_t* maxima);
 // selected: [topk], as above.
 void select_topk(std::span<const float> scores, std::span<const uint32_t> maxima, uint32_t size,

@@ -6,6 +6,7 @@
 // scores are known, only runs that can hold a chosen score are looked at.
 #include <algorithm>
 #include <bit>
+#include <limits>
 
 #include "base/check.h"
 #include "kernels/ops.h"
@@ -86,17 +87,28 @@ void take_scores(std::span<const float> scores, uint64_t size, const Wanted& wan
   std::fill(selected + filled, selected + topk, -1);
 }
 
+// The largest order of some scores, many at a time. NaN is passed over.
+uint32_t maximum(std::span<const float> scores) {
+  constexpr size_t kLanes = 16;
+  float lanes[kLanes];
+  std::ranges::fill(lanes, -std::numeric_limits<float>::infinity());
+  size_t i = 0;
+  for (; i + kLanes <= scores.size(); i += kLanes) {
+    for (size_t k = 0; k < kLanes; ++k) {
+      lanes[k] = scores[i + k] > lanes[k] ? scores[i + k] : lanes[k];
+    }
+  }
+  float best = *std::ranges::max_element(lanes);
+  for (; i < scores.size(); ++i) best = scores[i] > best ? scores[i] : best;
+  return order_of(best);
+}
+
 }  // namespace
 
 void score_maxima(std::span<const float> scores, uint32_t size, uint32_t* maxima) {
   CHECK_GE(size, 1u);
   for (uint64_t begin = 0; begin < scores.size(); begin += size) {
-    uint32_t best = 0;
-    for (const float score :
-         scores.subspan(begin, std::min<uint64_t>(size, scores.size() - begin))) {
-      best = std::max(best, order_of(score));
-    }
-    *maxima++ = best;
+    *maxima++ = maximum(scores.subspan(begin, std::min<uint64_t>(size, scores.size() - begin)));
   }
 }
 

@@ -157,7 +157,29 @@ float ordered_score(const std::vector<float>& q, const std::vector<float>& weigh
       }
       dot += part;
     }
-    score = std::fma(weights[h], dot > 0 ? dot : 0.0f, score);
+    score = std::fma(weights[h], dot < 0 ? 0.0f : dot, score);
+  }
+  return score;
+}
+
+// The same where all operands are MXFP4: a group's dot is exact, whatever its size; what it is
+// added to is rounded.
+float exact_score(const std::vector<float>& q, const std::vector<float>& weights,
+                  const std::vector<float>& key) {
+  const size_t dims = key.size();
+  float score = 0;
+  for (size_t h = 0; h < weights.size(); ++h) {
+    float dot = 0;
+    for (size_t begin = 0; begin < dims; begin += 32) {
+      double part = 0;
+      for (size_t d = begin; d < begin + 32; ++d) part += double{q[h * dims + d]} * key[d];
+      int exponent = 0;
+      const auto fraction = static_cast<float>(std::frexp(part, &exponent));
+      // As two floats, because the power of two may be none.
+      dot = std::fma(std::ldexp(fraction, exponent / 2), std::ldexp(1.0f, exponent - exponent / 2),
+                     dot);
+    }
+    score = std::fma(weights[h], dot < 0 ? 0.0f : dot, score);
   }
   return score;
 }
@@ -335,6 +357,114 @@ TEST(IndexSelect, UnroundedQueriesAreNotCutToCodes) {
         ASSERT_TRUE(same_bits(scores[e], ordered_score(q, weights, keys.row(e)))) << rounded;
       }
     });
+  }
+}
+
+// Multiplies each group of 32 by a power of two of its own, from 2^low on, `spread` of them.
+void spread_groups(base::SplitMix64& random, std::span<float> values, int low, uint64_t spread) {
+  for (size_t g = 0; g < values.size(); g += 32) {
+    const int exponent = low + static_cast<int>(random.below(spread));
+    for (float& value : values.subspan(g, 32)) value = std::ldexp(value, exponent);
+  }
+}
+
+void overwrite(const Keys& keys, uint64_t entry, const std::vector<float>& values) {
+  write_tile_entry(keys.format, values, keys.view.tile(entry / 16), entry % 16);
+}
+
+// Raw scores on every table against the spelled-out order, of all entries and of each beginning.
+void expect_scores(const Keys& keys, const std::vector<float>& q,
+                   const std::vector<float>& weights) {
+  std::vector<float> expected;
+  for (uint64_t e = 0; e < keys.entries; ++e) {
+    expected.push_back(exact_score(q, weights, keys.row(e)));
+  }
+  const auto heads = static_cast<uint32_t>(weights.size());
+  test::with_each_table([&] {
+    for (uint64_t visible = 1; visible <= keys.entries; visible += 15) {
+      Bench bench(2);
+      std::vector<float> scores(visible + 1, 7.0f);
+      std::vector<int32_t> selected(4);
+      const SelectJob job{q.data(), weights.data(), keys.view,       visible,
+                          nullptr,  nullptr,        selected.data(), scores.data()};
+      index_select({&job, 1}, {heads, keys.dims, 4, 0, 0}, bench);
+      for (uint64_t e = 0; e < visible; ++e) {
+        ASSERT_TRUE(same_bits(scores[e], expected[e])) << e << " of " << visible;
+      }
+      EXPECT_EQ(scores[visible], 7.0f);
+    }
+  });
+}
+
+// Scales of one head or one entry that are alike, at the edge of what codes can take up, and past
+// it; tiles of both kinds beside each other; groups and heads of zeros.
+TEST(IndexSelect, GroupsOfAnyScale) {
+  base::SplitMix64 random(11);
+  for (const uint64_t of_keys : {1, 3, 4, 5, 9}) {
+    for (const uint64_t of_queries : {1, 4, 5}) {
+      for (const uint32_t heads : {3, 8, 17}) {
+        const Keys keys(random, TileFormat::kMxfp4, 128, 106);
+        for (uint64_t e = 0; e < keys.entries; ++e) {
+          std::vector<float> row = test::normal_floats(random, 128);
+          if (e / 16 % 3 != 1) spread_groups(random, row, -1, of_keys);
+          if (e == 40) std::fill_n(row.begin() + 64, 32, 0.0f);
+          if (e == 90) std::ranges::fill(row, 0.0f);
+          overwrite(keys, e, row);
+        }
+        std::vector<float> q = test::normal_floats(random, heads * 128);
+        spread_groups(random, q, -2, of_queries);
+        std::fill_n(q.begin() + 32, 32, 0.0f);
+        std::fill_n(q.begin() + 128, 128, 0.0f);
+        round_mxfp4(q);
+        std::vector<float> weights = test::normal_floats(random, heads);
+        weights.back() = 0.0f;
+        expect_scores(keys, q, weights);
+      }
+    }
+  }
+}
+
+// Numbers so small or so large that a product with a scale too early, or too late, would be zero,
+// subnormal or infinite; scales that are none.
+TEST(IndexSelect, ScoresNearTheEndsOfFloat) {
+  base::SplitMix64 random(12);
+  for (const int of_key : {-124, -75, -60, 0, 60, 120}) {
+    for (const int of_query : {-90, -75, -40, 0, 40, 90}) {
+      for (const float weight : {1e-38f, 1e-20f, -1.0f, 1e20f, 1e38f, kInf, kNan}) {
+        const Keys keys(random, TileFormat::kMxfp4, 64, 34);
+        for (uint64_t e = 0; e < keys.entries; ++e) {
+          std::vector<float> row = test::normal_floats(random, 64);
+          spread_groups(random, row, of_key, 2);
+          overwrite(keys, e, row);
+        }
+        keys.view.tile(0)[64 * 8 + 5] = std::byte{255};
+        std::vector<float> q = test::normal_floats(random, 3 * 64);
+        spread_groups(random, q, of_query, 2);
+        round_mxfp4(q);
+        expect_scores(keys, q, {weight, 0.5f * weight, -weight});
+      }
+    }
+  }
+}
+
+// As many groups as the integers of one chain hold, and more, so that sums are rounded on the way.
+// All products are positive and many are odd.
+TEST(IndexSelect, WideKeys) {
+  base::SplitMix64 random(13);
+  const auto positive = [&](uint32_t n) {
+    std::vector<float> values(n);
+    for (float& value : values) value = random.below(2) == 0 ? 1.5f : 6.0f;
+    for (uint32_t g = 0; g < n; g += 32) {
+      const float factor = random.below(2) == 0 ? 1.0f : 8.0f;
+      for (uint32_t i = g; i < g + 32; ++i) values[i] *= factor;
+      values[g] = 6.0f * factor;  // so that none changes as it is rounded
+    }
+    return values;
+  };
+  for (const uint32_t groups : {56, 57, 900}) {
+    const Keys keys(random, TileFormat::kMxfp4, groups * 32, 17);
+    for (uint64_t e = 0; e < keys.entries; ++e) overwrite(keys, e, positive(groups * 32));
+    expect_scores(keys, positive(groups * 32), {1.0f});
   }
 }
 

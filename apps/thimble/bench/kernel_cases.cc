@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "apps/thimble/bench/rotation.h"
 #include "base/check.h"
@@ -12,6 +13,24 @@
 
 namespace thimble::app {
 namespace {
+
+// Tiles of normal values rounded to MXFP4, as the rotation leaves keys; few different ones, over
+// and over.
+void fill_with_keys(std::span<std::byte> memory, uint64_t tile_bytes, uint32_t dims) {
+  const std::span<std::byte> first = memory.first(std::min(memory.size(), tile_bytes * 256));
+  base::SplitMix64 random(3);
+  std::vector<float> values(first.size() / tile_bytes * 16 * dims);
+  for (float& value : values) value = static_cast<float>(random.normal());
+  for (uint64_t e = 0; e < values.size() / dims; ++e) {
+    kernels::write_tile_entry(kernels::TileFormat::kMxfp4,
+                              std::span(values).subspan(e * dims, dims),
+                              &first[e / 16 * tile_bytes], static_cast<uint32_t>(e % 16));
+  }
+  for (size_t at = first.size(); at < memory.size(); at += first.size()) {
+    const size_t bytes = std::min(first.size(), memory.size() - at);
+    std::memcpy(&memory[at], first.data(), bytes);
+  }
+}
 
 // One query of the released model's 32 heads against keys of so many entries.
 Result<KernelLine> run_index(uint64_t entries, kernels::Context context) {
@@ -22,11 +41,7 @@ Result<KernelLine> run_index(uint64_t entries, kernels::Context context) {
   const uint64_t copies = 1 + kRotatedBytes / (tiles * kTileBytes);
   const auto keys = THIMBLE_TRY(base::HugeMemory::create(copies * tiles * kTileBytes, "keys"));
   const std::span<std::byte> memory = keys.bytes();
-  base::SplitMix64 random(3);
-  for (size_t i = 0; i < memory.size(); ++i) {
-    const bool scale = i % kTileBytes >= 1024;
-    memory[i] = static_cast<std::byte>(scale ? 120 + random.below(8) : random.below(256));
-  }
+  fill_with_keys(memory, kTileBytes, kDims);
   std::vector<float> q = random_activations(kHeads * kDims);
   kernels::round_mxfp4(q);
   const std::vector<float> weights(kHeads, 0.1F);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "kernels/internal/fetch.h"
 #include "kernels/internal/table_entries.h"
 
 namespace thimble::kernels::generic {
@@ -84,6 +85,60 @@ void score_tile_int8(const Int8ScoreTile& task, float* out) {
     }
   }
   score.store(out);
+}
+
+// Levelled tiles: the sums of eight heads stay in registers while all dimensions pass by.
+template <class V, class I, uint32_t kTiles>
+[[gnu::always_inline]] inline void score_level_tiles(const LevelScore& task, float* out) {
+  V score[kTiles];
+#pragma GCC unroll 2
+  for (uint32_t t = 0; t < kTiles; ++t) score[t] = V::zero();
+  // Not all at once: a CPU waits for a dozen lines or so.
+  const uint64_t part = task.tile_bytes * kLevelHeads / task.heads + 1;
+  const uint8_t* q = task.q.codes;
+  for (uint32_t first = 0; first < task.heads; first += kLevelHeads) {
+#pragma GCC unroll 2
+    for (uint32_t t = 0; t < kTiles; ++t) {
+      internal::fetch(task.ahead[t] + first / kLevelHeads * part, part);
+    }
+    typename I::Acc dot[kLevelHeads][kTiles];
+#pragma GCC unroll 8
+    for (uint32_t h = 0; h < kLevelHeads; ++h) {
+#pragma GCC unroll 2
+      for (uint32_t t = 0; t < kTiles; ++t) dot[h][t] = I::load(task.tiles[t].start);
+    }
+    for (uint32_t d = 0; d < task.dims; d += 4, q += kLevelHeads * 4) {
+      typename I::Piece piece[kTiles];
+#pragma GCC unroll 2
+      for (uint32_t t = 0; t < kTiles; ++t) {
+        piece[t] = I::load_piece(task.tiles[t].codes + uint64_t{d} * 16);
+      }
+#pragma GCC unroll 8
+      for (uint32_t h = 0; h < kLevelHeads; ++h) I::template add<kTiles>(dot[h], q + h * 4, piece);
+    }
+#pragma GCC unroll 8
+    for (uint32_t h = 0; h < kLevelHeads; ++h) {
+      const V factor = V::set(task.q.factors[first + h]);
+#pragma GCC unroll 2
+      for (uint32_t t = 0; t < kTiles; ++t) {
+        score[t] = fma(factor, max(V::zero(), I::to_float(dot[h][t])), score[t]);
+      }
+    }
+  }
+#pragma GCC unroll 2
+  for (uint32_t t = 0; t < kTiles; ++t) {
+    (score[t] * V::load(task.tiles[t].scales)).store(out + t * 16);
+  }
+}
+
+template <class V, class I>
+void score_level(const LevelScore& task, float* out) {
+  static_assert(kLevelTiles == 2);
+  if (task.count == 2) {
+    score_level_tiles<V, I, 2>(task, out);
+  } else {
+    score_level_tiles<V, I, 1>(task, out);
+  }
 }
 
 }  // namespace thimble::kernels::generic

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "kernels/internal/fetch.h"
 #include "kernels/internal/table_entries.h"
 #include "kernels/packed.h"
 #include "numeric/e8m0.h"
@@ -74,16 +75,11 @@ void quantize_row(const float* x, uint32_t cols, int8_t* codes, float* half_scal
   }
 }
 
-// Streams of weights are more than a CPU fetches ahead by itself. Inlined always: GCC takes a
-// function that only fetches for one without effect, and leaves calls of it out.
-[[gnu::always_inline]] inline void fetch(const std::byte* at, uint64_t bytes) {
-  for (uint64_t i = 0; i < bytes; i += 64) __builtin_prefetch(at + i);
-}
-
-// `bytes` that come this much later than those at `at`.
+// Streams of weights are more than a CPU fetches ahead by itself. `bytes` that come this much later
+// than those at `at`:
 inline constexpr uint64_t kBytesAhead = 2048;
 [[gnu::always_inline]] inline void fetch_ahead(const std::byte* at, uint64_t bytes) {
-  fetch(at + kBytesAhead, bytes);
+  internal::fetch(at + kBytesAhead, bytes);
 }
 
 // Where from the begin of a block the group lies that is wanted kAhead groups after `group`, if
@@ -185,7 +181,7 @@ inline void fp4_one_row(const std::byte* blocks, uint64_t block_bytes, const Int
 #pragma GCC unroll 8
     for (uint32_t b = 0; b < kBlocks; ++b) {
       const std::byte* const block = blocks + b * block_bytes;
-      fetch(block + ahead, kGroupBytes);
+      internal::fetch(block + ahead, kGroupBytes);
       typename I::Acc acc[1] = {start};
       const typename I::PackedCodes codes{block + g * kGroupBytes};
       I::template dot<1>(codes, at, acc);
@@ -240,7 +236,8 @@ struct Fp8Codes {
   uint64_t block_bytes;
   template <uint32_t kAhead, uint32_t kBlocks>
   [[gnu::always_inline]] void fetch_group(uint32_t group, uint32_t groups) const {
-    fetch(at + group_ahead<kAhead, kBlocks>(group, groups, kGroupBytes, block_bytes), kGroupBytes);
+    internal::fetch(at + group_ahead<kAhead, kBlocks>(group, groups, kGroupBytes, block_bytes),
+                    kGroupBytes);
   }
   [[gnu::always_inline]] V even(uint32_t k) const {
     return V::load_e4m3_even(at + uint64_t{k} * kPackOutputs);
@@ -379,7 +376,7 @@ inline void fp8_one_row(const std::byte* blocks, uint64_t block_bytes, uint64_t 
   for (uint32_t b = 0; b < kBlocks; ++b) {
     codes[b] = {blocks + b * block_bytes, block_bytes};
     scales[b] = blocks + b * block_bytes + codes_bytes;
-    fetch(scales[b] + kBlocks * block_bytes, groups);
+    internal::fetch(scales[b] + kBlocks * block_bytes, groups);
     totals[b] = total + b * kPackOutputs;
   }
   fp8_tile<V, 1, kBlocks>(codes, scales, x, 0, groups, totals);

@@ -39,6 +39,8 @@ inline constexpr Table kTableOf = {
     .score_tile = score_tile<V>,
     .expand_tile = I::expand_tile,
     .score_tile_int8 = score_tile_int8<V, I>,
+    .level_tile = nullptr,
+    .score_level = nullptr,
 };
 
 }  // namespace thimble::kernels::generic

@@ -13,4 +13,9 @@ namespace thimble::kernels::internal {
 // workspace. A pure function of q.
 Int8Query make_int8_query(const float* q, uint32_t heads, uint32_t dims, Workspace& workspace);
 
+// Without codes where the scales of some head lie too far apart, or where scores over any keys
+// might under- or overflow on the way. q: of make_int8_query(), with codes. In the workspace.
+LevelQuery make_level_query(const Int8Query& q, const float* head_weights, uint32_t heads,
+                            uint32_t dims, Workspace& workspace);
+
 }  // namespace thimble::kernels::internal

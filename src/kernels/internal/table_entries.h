@@ -65,6 +65,35 @@ struct Int8ScoreTile {
   uint32_t dims = 0;
 };
 
+// The same query with the scales of a head levelled: what a group's scale is above the head's least
+// is shifted into its codes. Entries whose scales lie as near are levelled too, and such a tile is
+// one chain of integers a head, without a rounding: scales, which are powers of two, wait for the
+// end. Same bits again.
+inline constexpr uint32_t kLevelShift = 3;    // at most: doubled codes times 8 stay below 128
+inline constexpr uint32_t kLevelGroups = 56;  // at most: then a head's dot is below 2^24
+inline constexpr uint32_t kLevelHeads = 8;    // side by side
+inline constexpr uint32_t kLevelTiles = 2;    // at a time
+struct LevelQuery {
+  const uint8_t* codes = nullptr;  // [blocks of 8 heads, dims / 4, 8, 4], 128 larger; null: not so
+  const float* factors = nullptr;  // [blocks of 8 heads, 8]: weight times scale, 0 past the heads
+  uint8_t low = 0;                 // E8M0: between these lies an entry's least scale where
+  uint8_t high = 0;                // nothing under- or overflows
+};
+struct LevelTile {
+  std::byte* codes = nullptr;  // [dims / 4, 16, 4] int8
+  int32_t* start = nullptr;    // [16]: -128 times the sum of an entry's codes
+  float* scales = nullptr;     // [16]
+};
+struct LevelScore {
+  LevelQuery q;
+  LevelTile tiles[kLevelTiles];
+  const std::byte* ahead[kLevelTiles] = {};  // tiles as cached, asked for meanwhile
+  uint64_t tile_bytes = 0;
+  uint32_t count = 0;  // of tiles
+  uint32_t heads = 0;
+  uint32_t dims = 0;
+};
+
 // Rows of activations as int8, in groups of 32 that share a scale.
 struct Int8Rows {
   const int8_t* codes = nullptr;       // [rows, cols], -127 to 127
@@ -152,6 +181,10 @@ struct Table {
   // The codes of an MXFP4 tile, doubled and 12 larger: [dims / 4, 16 entries, 4 dimensions].
   void (*expand_tile)(const std::byte* tile, uint32_t dims, std::byte* out);
   void (*score_tile_int8)(const Int8ScoreTile& task, float* out);
+  // Null where sums of 16 bits are the fastest. level_tile: false where a tile cannot be levelled
+  // for the query; out then holds anything.
+  bool (*level_tile)(const std::byte* tile, uint32_t dims, const LevelQuery& q, LevelTile out);
+  void (*score_level)(const LevelScore& task, float* out);  // out: [count, 16]
 };
 
 // Null where this build or this CPU has no such table.

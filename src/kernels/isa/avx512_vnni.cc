@@ -44,6 +44,8 @@ Table vnni_table(const Table& avx512) {
   table.name = avx512::IntVnni::kName;
   table.packed_fp4 = generic::packed_fp4<avx512::Vec, avx512::IntVnni>;
   table.score_tile_int8 = generic::score_tile_int8<avx512::Vec, avx512::IntVnni>;
+  table.level_tile = avx512::IntVnni::level_tile;
+  table.score_level = generic::score_level<avx512::Vec, avx512::IntVnni>;
   return table;
 }
 

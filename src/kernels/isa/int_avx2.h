@@ -70,27 +70,20 @@ struct Int {
       }
     }
   }
-  // Four dimensions at a time: nibbles to bytes in entry order, then the four side by side.
-  [[gnu::always_inline]] static inline __m128i dimension(const std::byte* at) {
-    const __m128i both = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(at));
-    const __m128i low = _mm_set1_epi8(15);
-    const __m128i codes =
-        _mm_unpacklo_epi8(_mm_and_si128(both, low), _mm_and_si128(_mm_srli_epi16(both, 4), low));
-    const __m128i values = _mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0);
-    return _mm_shuffle_epi8(values, codes);
-  }
+  // Four dimensions at a time: 32 bytes, of which a 16-byte lane takes those of its four entries.
   static void expand_tile(const std::byte* tile, uint32_t dims, std::byte* out) {
-    for (uint32_t d = 0; d < dims; d += 4, tile += 32, out += 64) {
-      const __m128i a = dimension(tile);
-      const __m128i b = dimension(tile + 8);
-      const __m128i c = dimension(tile + 16);
-      const __m128i e = dimension(tile + 24);
-      const __m128i ab[2] = {_mm_unpacklo_epi8(a, b), _mm_unpackhi_epi8(a, b)};
-      const __m128i ce[2] = {_mm_unpacklo_epi8(c, e), _mm_unpackhi_epi8(c, e)};
-      for (int half = 0; half < 2; ++half) {
-        auto* const to = reinterpret_cast<__m128i_u*>(out + 32 * half);
-        _mm_storeu_si128(to, _mm_unpacklo_epi16(ab[half], ce[half]));
-        _mm_storeu_si128(to + 1, _mm_unpackhi_epi16(ab[half], ce[half]));
+    const __m256i order = _mm256_setr_epi8(0, 4, 8, 12, 0, 4, 8, 12, 1, 5, 9, 13, 1, 5, 9, 13,  //
+                                           2, 6, 10, 14, 2, 6, 10, 14, 3, 7, 11, 15, 3, 7, 11, 15);
+    const __m256i nibble = _mm256_setr_epi32(0, 4, 0, 4, 0, 4, 0, 4);
+    for (uint32_t d = 0; d < dims; d += 4, tile += 32) {
+      const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i_u*>(tile));
+      for (int half = 0; half < 2; ++half, out += 32) {
+        const __m256i from = _mm256_setr_epi32(half, half + 2, half + 4, half + 6,  //
+                                               half, half + 2, half + 4, half + 6);
+        const __m256i both = _mm256_shuffle_epi8(_mm256_permutevar8x32_epi32(bytes, from), order);
+        const __m256i codes =
+            _mm256_and_si256(_mm256_srlv_epi32(both, nibble), _mm256_set1_epi8(15));
+        _mm256_storeu_si256(reinterpret_cast<__m256i_u*>(out), _mm256_shuffle_epi8(table(), codes));
       }
     }
   }

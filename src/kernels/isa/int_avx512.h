@@ -58,28 +58,25 @@ struct IntCodes {
       _mm512_storeu_si512(out + p * 128 + 64, pair.odd);
     }
   }
-  // Four dimensions at a time: nibbles to bytes in entry order, then the four side by side.
-  [[gnu::always_inline]] static inline __m128i dimension(const std::byte* at) {
-    const __m128i both = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(at));
-    const __m128i low = _mm_set1_epi8(15);
-    const __m128i codes =
-        _mm_unpacklo_epi8(_mm_and_si128(both, low), _mm_and_si128(_mm_srli_epi16(both, 4), low));
-    const __m128i values = _mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0);
-    return _mm_shuffle_epi8(values, codes);
+  // Four dimensions of an MXFP4 tile: 32 bytes, of which a 16-byte lane takes those of its four
+  // entries.
+  [[gnu::always_inline]] static inline __m512i tile_piece(const std::byte* at) {
+    const __m512i from = _mm512_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6, 1, 3, 5, 7, 1, 3, 5, 7);
+    const __m512i order =  // bytes 0 and 1 of each dword for even lanes, 2 and 3 for odd ones
+        _mm512_setr_epi32(0x0c080400, 0x0c080400, 0x0d090501, 0x0d090501,  //
+                          0x0e0a0602, 0x0e0a0602, 0x0f0b0703, 0x0f0b0703,  //
+                          0x0c080400, 0x0c080400, 0x0d090501, 0x0d090501,  //
+                          0x0e0a0602, 0x0e0a0602, 0x0f0b0703, 0x0f0b0703);
+    const __m512i nibble = _mm512_set4_epi32(4, 0, 4, 0);
+    const __m512i bytes =
+        _mm512_castsi256_si512(_mm256_loadu_si256(reinterpret_cast<const __m256i_u*>(at)));
+    const __m512i both = _mm512_shuffle_epi8(_mm512_permutexvar_epi32(from, bytes), order);
+    const __m512i codes = _mm512_and_si512(_mm512_srlv_epi32(both, nibble), _mm512_set1_epi8(15));
+    return _mm512_shuffle_epi8(table(), codes);
   }
   static void expand_tile(const std::byte* tile, uint32_t dims, std::byte* out) {
     for (uint32_t d = 0; d < dims; d += 4, tile += 32, out += 64) {
-      const __m128i a = dimension(tile);
-      const __m128i b = dimension(tile + 8);
-      const __m128i c = dimension(tile + 16);
-      const __m128i e = dimension(tile + 24);
-      const __m128i ab[2] = {_mm_unpacklo_epi8(a, b), _mm_unpackhi_epi8(a, b)};
-      const __m128i ce[2] = {_mm_unpacklo_epi8(c, e), _mm_unpackhi_epi8(c, e)};
-      for (int half = 0; half < 2; ++half) {
-        auto* const to = reinterpret_cast<__m128i_u*>(out + 32 * half);
-        _mm_storeu_si128(to, _mm_unpacklo_epi16(ab[half], ce[half]));
-        _mm_storeu_si128(to + 1, _mm_unpackhi_epi16(ab[half], ce[half]));
-      }
+      _mm512_storeu_si512(out, tile_piece(tile));
     }
   }
   [[gnu::always_inline]] static inline __m512i broadcast(const int8_t* x) {

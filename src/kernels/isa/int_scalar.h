@@ -11,7 +11,9 @@
 #include <cstdint>
 #include <cstring>
 
+#include "kernels/internal/table_entries.h"
 #include "kernels/isa/simd_scalar.h"
+#include "numeric/e8m0.h"
 
 namespace thimble::kernels::scalar {
 
@@ -78,6 +80,49 @@ struct Int {
       fma(to_float(acc[0]) * Vec::set(x_scale), scale, Vec::load(lanes)).store(lanes);
     }
   };
+
+  static bool level_tile(const std::byte* tile, uint32_t dims, const LevelQuery& q, LevelTile out) {
+    const std::byte* const scales = tile + uint64_t{dims} * 8;
+    expand_tile(tile, dims, out.codes);
+    for (uint32_t e = 0; e < 16; ++e) {
+      uint8_t least = 255;
+      uint8_t most = 0;
+      for (uint32_t g = 0; g < dims / 32; ++g) {
+        const auto scale = static_cast<uint8_t>(scales[g * 16 + e]);
+        if (scale < least) least = scale;
+        if (scale > most) most = scale;
+      }
+      if (most - least > static_cast<int>(kLevelShift)) return false;
+      if (least < q.low || least > q.high) return false;
+      int32_t sum = 0;
+      for (uint32_t d = 0; d < dims; ++d) {
+        std::byte& code = out.codes[d / 4 * 64 + e * 4 + d % 4];
+        const int shift = static_cast<int>(scales[d / 32 * 16 + e]) - least;
+        const int level = (static_cast<int>(code) - 12) * (1 << shift);
+        code = static_cast<std::byte>(level);
+        sum += level;
+      }
+      out.start[e] = -128 * sum;
+      out.scales[e] = numeric::e8m0_to_float(least);
+    }
+    return true;
+  }
+  static Acc load(const int32_t* from) {
+    Acc acc;
+    std::memcpy(acc.lane, from, sizeof(acc.lane));
+    return acc;
+  }
+  using Piece = const std::byte*;
+  static Piece load_piece(const std::byte* at) { return at; }
+  // acc[t] += products of four dimensions: unsigned codes of the query, signed ones of a piece.
+  template <uint32_t kTiles>
+  static void add(Acc (&acc)[kTiles], const uint8_t* q, const Piece (&piece)[kTiles]) {
+    for (uint32_t t = 0; t < kTiles; ++t) {
+      for (uint32_t i = 0; i < 64; ++i) {
+        acc[t].lane[i / 4] += q[i % 4] * static_cast<int8_t>(piece[t][i]);
+      }
+    }
+  }
 
   template <uint32_t kCount, class Codes>
   static void dot(const Codes& codes, const int8_t* const (&x)[kCount], Acc (&acc)[kCount]) {

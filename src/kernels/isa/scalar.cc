@@ -11,6 +11,20 @@
 
 namespace thimble::kernels {
 
-const Table* scalar_table() { return &generic::kTableOf<scalar::Vec, scalar::Int>; }
+namespace {
+
+// With levelled tiles, so that their algorithm is tested on CPUs without VNNI.
+Table with_levels(Table table) {
+  table.level_tile = scalar::Int::level_tile;
+  table.score_level = generic::score_level<scalar::Vec, scalar::Int>;
+  return table;
+}
+
+}  // namespace
+
+const Table* scalar_table() {
+  static const Table table = with_levels(generic::kTableOf<scalar::Vec, scalar::Int>);
+  return &table;
+}
 
 }  // namespace thimble::kernels
