@@ -14,13 +14,18 @@
 namespace thimble::app {
 namespace {
 
-// Tiles of normal values rounded to MXFP4, as the rotation leaves keys; few different ones, over
-// and over.
-void fill_with_keys(std::span<std::byte> memory, uint64_t tile_bytes, uint32_t dims) {
+// Tiles of normal values rounded to MXFP4; few different ones, over and over. uneven: each group
+// has a power of two of its own, so that scales lie too far apart to be levelled.
+void fill_with_keys(std::span<std::byte> memory, uint64_t tile_bytes, uint32_t dims, bool uneven) {
   const std::span<std::byte> first = memory.first(std::min(memory.size(), tile_bytes * 256));
   base::SplitMix64 random(3);
   std::vector<float> values(first.size() / tile_bytes * 16 * dims);
-  for (float& value : values) value = static_cast<float>(random.normal());
+  for (size_t g = 0; g < values.size(); g += 32) {
+    const int exponent = uneven ? static_cast<int>(random.below(8)) : 0;
+    for (float& value : std::span(values).subspan(g, 32)) {
+      value = std::ldexp(static_cast<float>(random.normal()), exponent);
+    }
+  }
   for (uint64_t e = 0; e < values.size() / dims; ++e) {
     kernels::write_tile_entry(kernels::TileFormat::kMxfp4,
                               std::span(values).subspan(e * dims, dims),
@@ -33,6 +38,7 @@ void fill_with_keys(std::span<std::byte> memory, uint64_t tile_bytes, uint32_t d
 }
 
 // One query of the released model's 32 heads against keys of so many entries.
+template <bool kUneven>
 Result<KernelLine> run_index(uint64_t entries, kernels::Context context) {
   constexpr uint32_t kHeads = 32;
   constexpr uint32_t kDims = 128;
@@ -41,13 +47,13 @@ Result<KernelLine> run_index(uint64_t entries, kernels::Context context) {
   const uint64_t copies = 1 + kRotatedBytes / (tiles * kTileBytes);
   const auto keys = THIMBLE_TRY(base::HugeMemory::create(copies * tiles * kTileBytes, "keys"));
   const std::span<std::byte> memory = keys.bytes();
-  fill_with_keys(memory, kTileBytes, kDims);
+  fill_with_keys(memory, kTileBytes, kDims, kUneven);
   std::vector<float> q = random_activations(kHeads * kDims);
   kernels::round_mxfp4(q);
   const std::vector<float> weights(kHeads, 0.1F);
   std::vector<int32_t> selected(512);
   KernelLine line{.op = "index_score",
-                  .layout = "tiles",
+                  .layout = kUneven ? "uneven" : "tiles",
                   .shape = fmt::format("{} entries", entries),
                   .sizes = {entries, kHeads, kDims},
                   .n = 1,
@@ -189,7 +195,8 @@ KernelCase::Run each_size(std::vector<uint64_t> sizes,
 
 std::vector<KernelCase> cache_cases() {
   return {{"attend", each_size({1, 16}, run_attend)},
-          {"index_score", each_size({1 << 16, 1 << 20}, run_index)},
+          {"index_score", each_size({1 << 16, 1 << 20}, run_index<false>)},
+          {"index_score", each_size({1 << 20}, run_index<true>)},
           {"mhc", each_size({1, 8, 512}, run_mhc)}};
 }
 
