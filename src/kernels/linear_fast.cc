@@ -12,6 +12,14 @@ bool same_rows(Rows<const float> a, Rows<const float> b) {
   return a.data == b.data && a.rows == b.rows && a.cols == b.cols && a.stride == b.stride;
 }
 
+// Of a task that begins with row `begin`: those of all tasks before it lie in front.
+Int8Rows task_rows(const Int8Rows& all, uint64_t begin, uint64_t count) {
+  const uint64_t groups = begin * all.groups();
+  return {all.codes + begin * all.cols, all.half_scales + groups, all.offsets + groups, count,
+          all.cols};
+}
+
+// Task by task, so that a task's groups have its rows side by side.
 Int8Rows quantize(const Table& table, Rows<const float> x, Context context) {
   const auto cols = static_cast<uint32_t>(x.cols);
   const uint64_t groups = cols / kPackInputs;
@@ -19,8 +27,10 @@ Int8Rows quantize(const Table& table, Rows<const float> x, Context context) {
   float* const half_scales = context.workspace.take<float>(x.rows * groups).data();
   int32_t* const offsets = context.workspace.take<int32_t>(x.rows * groups).data();
   for_rows(context, x.rows, x.cols, [&](uint64_t i) {
-    table.quantize_row(x.row(i), cols, codes + i * cols, half_scales + i * groups,
-                       offsets + i * groups);
+    const uint64_t first = i / kFastRows * kFastRows;
+    const uint64_t at = first * groups + i % kFastRows;
+    table.quantize_row(x.row(i), cols, codes + i * cols, half_scales + at, offsets + at,
+                       std::min(kFastRows, x.rows - first));
   });
   return {codes, half_scales, offsets, x.rows, cols};
 }
@@ -64,7 +74,7 @@ bool is_fast(const WeightView& weight) {
 
 FastInputs FastInputs::slice(uint64_t begin, uint64_t count) const {
   FastInputs out;
-  if (codes.codes != nullptr) out.codes = codes.slice(begin, count);
+  if (codes.codes != nullptr) out.codes = task_rows(codes, begin, count);
   if (tiles.data != nullptr) out.tiles = {tiles.data + begin * tiles.cols, count, tiles.cols};
   return out;
 }

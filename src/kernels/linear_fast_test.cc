@@ -339,8 +339,8 @@ TEST(LinearFast, ScratchIsAsDeclared) {
             std::vector<float> scales(n * cols / 32);
             std::vector<int32_t> offsets(n * cols / 32);
             for (uint64_t i = 0; i < n; ++i) {
-              kernels().quantize_row(rows.row(i), cols, &codes[i * cols], &scales[i * cols / 32],
-                                     &offsets[i * cols / 32]);
+              kernels().quantize_row(rows.row(i), cols, &codes[i * cols], &scales[i], &offsets[i],
+                                     n);
             }
             kernels().packed_fp4(w.packed.data(), 20, kOutputs,
                                  {codes.data(), scales.data(), offsets.data(), n, cols},

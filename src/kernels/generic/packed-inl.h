@@ -55,9 +55,11 @@ template <class V>
 
 template <class V>
 void quantize_row(const float* x, uint32_t cols, int8_t* codes, float* half_scales,
-                  int32_t* offsets) {
+                  int32_t* offsets, uint64_t stride) {
   constexpr float kFloatMax = 3.4028234e38F;
-  for (uint32_t g = 0; g < cols / kPackInputs; ++g, x += kPackInputs, codes += kPackInputs) {
+  for (uint64_t g = 0; g < cols / kPackInputs; ++g, x += kPackInputs, codes += kPackInputs) {
+    float& half_scale = half_scales[g * stride];
+    int32_t& offset = offsets[g * stride];
     const V lo = V::load(x);
     const V hi = V::load(x + 16);
     const float amax = group_amax(lo, hi);
@@ -65,12 +67,12 @@ void quantize_row(const float* x, uint32_t cols, int8_t* codes, float* half_scal
       const V inverse = V::set(kInt8Max / amax);
       const int32_t sum_of_codes =
           store_codes(lo, inverse, codes) + store_codes(hi, inverse, codes + 16);
-      half_scales[g] = amax * (0.5F / kInt8Max);
-      offsets[g] = -12 * sum_of_codes;
+      half_scale = amax * (0.5F / kInt8Max);
+      offset = -12 * sum_of_codes;
     } else {  // nothing to speak of, or not a number any more
       std::memset(codes, 0, kPackInputs);
-      half_scales[g] = amax < kAmaxMin ? 0.0F : amax - amax;  // infinity and NaN give NaN
-      offsets[g] = 0;
+      half_scale = amax < kAmaxMin ? 0.0F : amax - amax;  // infinity and NaN give NaN
+      offset = 0;
     }
   }
 }
@@ -101,15 +103,17 @@ template <class V, class I, uint32_t kRows, class Codes>
                                              uint32_t group, V scale, V (&total)[kRows]) {
   const int8_t* at[kRows];
   typename I::Acc acc[kRows];
+  const int32_t* const offsets = x.offsets + group * x.rows + row;
+  const float* const half_scales = x.half_scales + group * x.rows + row;
 #pragma GCC unroll 8
   for (uint32_t r = 0; r < kRows; ++r) {
     at[r] = x.codes + (row + r) * x.cols + uint64_t{group} * kPackInputs;
-    acc[r] = I::set(x.offsets[(row + r) * x.groups() + group]);
+    acc[r] = I::set(offsets[r]);
   }
   I::template dot<kRows>(codes, at, acc);
 #pragma GCC unroll 8
   for (uint32_t r = 0; r < kRows; ++r) {
-    const V factor = scale * V::set(x.half_scales[(row + r) * x.groups() + group]);
+    const V factor = scale * V::set(half_scales[r]);
     total[r] = fma(I::to_float(acc[r]), factor, total[r]);
   }
 }

@@ -94,19 +94,16 @@ struct LevelScore {
   uint32_t dims = 0;
 };
 
-// Rows of activations as int8, in groups of 32 that share a scale.
+// Rows of activations as int8, in groups of 32 that share a scale. What a group has once lies side
+// by side for all rows: they meet a group together.
 struct Int8Rows {
   const int8_t* codes = nullptr;       // [rows, cols], -127 to 127
-  const float* half_scales = nullptr;  // [rows, groups]: half the value of one code
-  const int32_t* offsets = nullptr;    // [rows, groups]: -12 times the sum of the group's codes
+  const float* half_scales = nullptr;  // [groups, rows]: half the value of one code
+  const int32_t* offsets = nullptr;    // [groups, rows]: -12 times the sum of the group's codes
   uint64_t rows = 0;
   uint32_t cols = 0;
 
   uint32_t groups() const { return cols / 32; }
-  Int8Rows slice(uint64_t begin, uint64_t count) const {
-    return {codes + begin * cols, half_scales + begin * groups(), offsets + begin * groups(), count,
-            cols};
-  }
 };
 
 // Rows of activations side by side in tiles of a table's own size, [cols, rows of the tile] each,
@@ -135,9 +132,10 @@ struct Table {
   // y[i][o] for outputs o in [begin, end). x: at most kLinearRows rows.
   void (*linear)(const WeightView& weight, uint32_t begin, uint32_t end, Rows<const float> x,
                  Rows<float> y, float* scratch);
-  // One row of activations to int8: codes [cols], half_scales and offsets [cols / 32].
+  // One row of activations to int8: codes [cols]; half_scales and offsets [cols / 32], `stride`
+  // apart.
   void (*quantize_row)(const float* x, uint32_t cols, int8_t* codes, float* half_scales,
-                       int32_t* offsets);
+                       int32_t* offsets, uint64_t stride);
   // `count` packed blocks (kernels/packed.h) against all rows of x: y[i][o] for o in [0, outputs).
   void (*packed_fp4)(const std::byte* blocks, uint64_t count, uint32_t outputs, const Int8Rows& x,
                      Rows<float> y, std::byte* scratch);
