@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
+#include <cstring>
+#include <numeric>
 #include <string_view>
 #include <vector>
 
@@ -10,6 +13,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/huge_memory.h"
+#include "kernels/internal/fetch.h"
 #include "kernels/table.h"
 
 #if defined(__x86_64__)
@@ -22,7 +26,7 @@ namespace {
 constexpr int kSteps = 1 << 16;
 constexpr int64_t kMeasuredUs = 200'000;
 constexpr int kRunsMin = 3;
-constexpr uint64_t kReadTasks = 64;
+constexpr uint64_t kFillTasks = 64;
 
 // Each runs kSteps times a loop over independent chains and returns something that depends on all
 // of them; `ops` says how many operations that is.
@@ -204,70 +208,64 @@ double giga_ops(const Loop& burn, base::ThreadPool& pool) {
   return 1e-3 * burn.ops * pool.size() / us;
 }
 
-// Sums of eight chains, so that the adding never waits for itself.
-uint64_t sum_words_plain(const uint64_t* words, uint64_t count) {
-  std::array<uint64_t, 8> sums{};
-  for (uint64_t i = 0; i + sums.size() <= count; i += sums.size()) {
-    for (size_t lane = 0; lane < sums.size(); ++lane) sums[lane] += words[i + lane];
-  }
-  uint64_t sum = 0;
-  for (const uint64_t lane : sums) sum += lane;
-  return sum;
-}
-
-#if defined(__x86_64__)
-[[gnu::target("avx2"), gnu::noinline]] uint64_t sum_words_avx2(const uint64_t* words,
-                                                               uint64_t count) {
-  __m256i sums[4];
-  for (__m256i& sum : sums) sum = _mm256_setzero_si256();
-  for (uint64_t i = 0; i + 16 <= count; i += 16) {
-#pragma GCC unroll 4
-    for (int lane = 0; lane < 4; ++lane) {
-      const auto* at = reinterpret_cast<const __m256i_u*>(words + i + 4 * lane);
-      sums[lane] = _mm256_add_epi64(sums[lane], _mm256_loadu_si256(at));
+// The words of every piece, in chains of their own, so that the adding never waits for itself.
+uint64_t sum_words(const std::byte* at, uint64_t bytes, const Reader& reader) {
+  constexpr uint64_t kPiece = 128;
+  std::array<uint64_t, kPiece / sizeof(uint64_t)> sums{};
+  const uint64_t stream = bytes / reader.streams / kPiece * kPiece;
+  for (uint64_t i = 0; i < stream; i += kPiece) {
+    for (uint32_t k = 0; k < reader.streams; ++k) {
+      const std::byte* const piece = at + k * stream + i;
+      if (reader.ahead != 0) internal::fetch(piece + reader.ahead, kPiece);
+      std::array<uint64_t, sums.size()> words;
+      std::memcpy(words.data(), piece, kPiece);
+      for (size_t lane = 0; lane < sums.size(); ++lane) sums[lane] += words[lane];
     }
   }
-  const __m256i sum =
-      _mm256_add_epi64(_mm256_add_epi64(sums[0], sums[1]), _mm256_add_epi64(sums[2], sums[3]));
-  uint64_t lanes[4];
-  _mm256_storeu_si256(reinterpret_cast<__m256i_u*>(lanes), sum);
-  return lanes[0] + lanes[1] + lanes[2] + lanes[3];
-}
-#endif
-
-uint64_t sum_words(const uint64_t* words, uint64_t count) {
-#if defined(__x86_64__)
-  if (std::string_view(name(kernels())) != "scalar") return sum_words_avx2(words, count);
-#endif
-  return sum_words_plain(words, count);
+  return std::accumulate(sums.begin(), sums.end(), uint64_t{0});
 }
 
 }  // namespace
 
-double read_gbps(base::ThreadPool& pool, Bytes bytes) {
-  const auto* const words = reinterpret_cast<const uint64_t*>(bytes.data());
-  const uint64_t share = bytes.size() / sizeof(uint64_t) / kReadTasks;
-  std::vector<uint64_t> sums(kReadTasks);
-  const double us = best_us([&] {
-    pool.parallel_for(kReadTasks, [&](uint64_t task, uint32_t) {
-      sums[task] = sum_words(words + task * share, share);
-    });
+double read_gbps(base::ThreadPool& pool, Bytes bytes, const Reader& reader) {
+  // Pieces so large that their beginnings do not count, and the same number for every thread.
+  constexpr uint64_t kPiece = 1 << 20;
+  const uint64_t rounds = std::max<uint64_t>(1, bytes.size() / kPiece / pool.size());
+  std::vector<uint64_t> sums(rounds * pool.size());
+  const uint64_t share = bytes.size() / sums.size();
+  using Clock = std::chrono::steady_clock;
+  const auto begin = Clock::now();
+  pool.parallel_for(sums.size(), [&](uint64_t task, uint32_t) {
+    sums[task] = sum_words(bytes.data() + task * share, share, reader);
   });
+  const double us = std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
   // The sums are used, so that the reading is not left out.
   static std::atomic<uint64_t> sink;
   for (const uint64_t sum : sums) sink.fetch_xor(sum, std::memory_order_relaxed);
-  return 1e-3 * static_cast<double>(share * kReadTasks * sizeof(uint64_t)) / us;
+  return 1e-3 * static_cast<double>(share * sums.size()) / std::max(us, 1e-3);
 }
 
-double mean_gops(base::ThreadPool& pool, Burn burn) {
-  constexpr int64_t kMeanUs = 30'000;
+ReadRoof best_read(base::ThreadPool& pool, Bytes bytes) {
+  constexpr Reader kReaders[] = {{1, 0}, {1, 2048}, {2, 2048}, {4, 1024}, {4, 2048}};
+  ReadRoof best;
+  const int64_t begun = base::monotonic_us();
+  for (int run = 0; run < kRunsMin || base::monotonic_us() - begun < kMeasuredUs; ++run) {
+    for (const Reader& reader : kReaders) {
+      const double gbps = read_gbps(pool, bytes, reader);
+      if (gbps > best.gbps) best = {gbps, reader};
+    }
+  }
+  return best;
+}
+
+double mean_gops(base::ThreadPool& pool, Burn burn, int64_t at_least_us) {
   const Loops loops = loops_of(name(kernels()));
   const Loop& loop = burn == Burn::kFma ? loops.fma : loops.int8;
   std::vector<float> results(pool.size());
   const int64_t begin = base::monotonic_us();
   int64_t end = begin;
   int runs = 0;
-  for (; end - begin < kMeanUs; end = base::monotonic_us(), ++runs) {
+  for (; end - begin < at_least_us; end = base::monotonic_us(), ++runs) {
     pool.parallel_for(pool.size(), [&](uint64_t i, uint32_t) { results[i] = loop.run(1); });
   }
   CHECK(results[0] == results[0]);
@@ -276,15 +274,15 @@ double mean_gops(base::ThreadPool& pool, Burn burn) {
 
 Result<Roofs> measure_roofs(base::ThreadPool& pool, uint64_t buffer_bytes) {
   const auto buffer = THIMBLE_TRY(base::HugeMemory::create(buffer_bytes, "a buffer"));
-  pool.parallel_for(kReadTasks, [&](uint64_t task, uint32_t) {
-    const uint64_t share = buffer.size() / kReadTasks;
+  pool.parallel_for(kFillTasks, [&](uint64_t task, uint32_t) {
+    const uint64_t share = buffer.size() / kFillTasks;
     std::fill_n(buffer.data() + task * share, share, static_cast<std::byte>(task));
   });
   Roofs roofs;
   roofs.isa = name(kernels());
   roofs.threads = pool.size();
   const Loops loops = loops_of(roofs.isa);
-  roofs.read_gbps = read_gbps(pool, buffer.bytes());
+  roofs.read_gbps = best_read(pool, buffer.bytes()).gbps;
   roofs.fma_gflops = giga_ops(loops.fma, pool);
   roofs.int8_gops = giga_ops(loops.int8, pool);
   roofs.int8_sat_gops = giga_ops(loops.int8_sat, pool);

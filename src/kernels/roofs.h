@@ -29,9 +29,23 @@ Result<Roofs> measure_roofs(base::ThreadPool& pool, uint64_t buffer_bytes = 512U
 // One of the figures of operations alone: the mean over some milliseconds rather than the best, to
 // be set against means of the same moments.
 enum class Burn { kFma, kInt8 };
-double mean_gops(base::ThreadPool& pool, Burn burn);
+double mean_gops(base::ThreadPool& pool, Burn burn, int64_t at_least_us);
 
-// How fast these bytes can be read, in 1e9 bytes a second.
-double read_gbps(base::ThreadPool& pool, Bytes bytes);
+// A way to read: from several places of a thread's share by turns, asking for what lies so many
+// bytes ahead, or not (0). What a core reads at most depends on it, and which is best on the CPU.
+struct Reader {
+  uint32_t streams = 1;
+  uint32_t ahead = 0;
+};
+
+// How fast these bytes are read once, in 1e9 bytes a second.
+double read_gbps(base::ThreadPool& pool, Bytes bytes, const Reader& reader);
+
+// The best of several readers and runs.
+struct ReadRoof {
+  double gbps = 0;
+  Reader reader = {};
+};
+ReadRoof best_read(base::ThreadPool& pool, Bytes bytes);
 
 }  // namespace thimble::kernels

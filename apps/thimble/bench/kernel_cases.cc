@@ -19,17 +19,16 @@ namespace {
 void fill_with_keys(std::span<std::byte> memory, uint64_t tile_bytes, uint32_t dims, bool uneven) {
   const std::span<std::byte> first = memory.first(std::min(memory.size(), tile_bytes * 256));
   base::SplitMix64 random(3);
-  std::vector<float> values(first.size() / tile_bytes * 16 * dims);
-  for (size_t g = 0; g < values.size(); g += 32) {
-    const int exponent = uneven ? static_cast<int>(random.below(8)) : 0;
-    for (float& value : std::span(values).subspan(g, 32)) {
-      value = std::ldexp(static_cast<float>(random.normal()), exponent);
+  std::vector<float> row(dims);
+  for (uint64_t e = 0; e < first.size() / tile_bytes * kernels::kTileRows; ++e) {
+    int exponent = 0;
+    for (uint32_t d = 0; d < dims; ++d) {
+      if (uneven && d % 32 == 0) exponent = static_cast<int>(random.below(8));
+      row[d] = std::ldexp(static_cast<float>(random.normal()), exponent);
     }
-  }
-  for (uint64_t e = 0; e < values.size() / dims; ++e) {
-    kernels::write_tile_entry(kernels::TileFormat::kMxfp4,
-                              std::span(values).subspan(e * dims, dims),
-                              &first[e / 16 * tile_bytes], static_cast<uint32_t>(e % 16));
+    kernels::write_tile_entry(kernels::TileFormat::kMxfp4, row,
+                              &first[e / kernels::kTileRows * tile_bytes],
+                              static_cast<uint32_t>(e % kernels::kTileRows));
   }
   for (size_t at = first.size(); at < memory.size(); at += first.size()) {
     const size_t bytes = std::min(first.size(), memory.size() - at);
@@ -58,10 +57,10 @@ Result<KernelLine> run_index(uint64_t entries, kernels::Context context) {
                   .sizes = {entries, kHeads, kDims},
                   .n = 1,
                   .threads = context.pool.size(),
-                  .bytes = static_cast<double>(entries) * 68,
-                  .flops = 2.0 * static_cast<double>(entries) * kHeads * kDims,
+                  .work = {.bytes = static_cast<double>(entries) * 68,
+                           .flops = 2.0 * static_cast<double>(entries) * kHeads * kDims},
                   .m = {}};
-  line.m = measure(context.pool, kernels::Burn::kInt8, memory, [&](size_t turn) {
+  line.m = measure(context.pool, kernels::Burn::kInt8, memory, line.work, [&](size_t turn) {
     std::byte* pages = &memory[turn % copies * tiles * kTileBytes];
     kernels::SelectJob job;
     job.q = q.data();
@@ -104,16 +103,17 @@ Result<KernelLine> run_attend(uint64_t n, kernels::Context context) {
   std::vector<int32_t> selected(n * kSelected);
   std::vector<kernels::AttendJob> jobs(n);
   std::byte* pages = page.data();
-  KernelLine line{.op = "attend",
-                  .layout = "rows",
-                  .shape = "64 heads, 128 + 512",
-                  .sizes = {kHeads, kDims, kWindow, kSelected},
-                  .n = n,
-                  .threads = context.pool.size(),
-                  .bytes = static_cast<double>(n) * (kWindow * kRingRow + kSelected * 288),
-                  .flops = 4.0 * static_cast<double>(n) * kHeads * kDims * (kWindow + kSelected),
-                  .m = {}};
-  line.m = measure(context.pool, kernels::Burn::kFma, page.bytes(), [&](size_t turn) {
+  KernelLine line{
+      .op = "attend",
+      .layout = "rows",
+      .shape = "64 heads, 128 + 512",
+      .sizes = {kHeads, kDims, kWindow, kSelected},
+      .n = n,
+      .threads = context.pool.size(),
+      .work = {.bytes = static_cast<double>(n) * (kWindow * kRingRow + kSelected * 288),
+               .flops = 4.0 * static_cast<double>(n) * kHeads * kDims * (kWindow + kSelected)},
+      .m = {}};
+  line.m = measure(context.pool, kernels::Burn::kFma, page.bytes(), line.work, [&](size_t turn) {
     for (uint64_t i = 0; i < n * kSelected; ++i) {
       const uint64_t entry = i % kSelected * 2048 + (turn * n + i / kSelected) * 37 % 2048;
       selected[i] = static_cast<int32_t>(entry % kEntries);
@@ -151,26 +151,27 @@ Result<KernelLine> run_mhc(uint64_t n, kernels::Context context) {
   for (uint64_t i = 0; i < copies; ++i) std::ranges::copy(values, floats + i * turn_floats);
   const std::vector<float> base(kMixes, 0.1F);
   const std::vector<float> scale(3, 0.01F);
-  std::vector<float> pre(2 * n * kCopies, 0.25F), post(pre.size(), 0.25F);
-  std::vector<float> comb(2 * n * kCopies * kCopies, 0.25F);
+  constexpr uint64_t kMixed = kCopies * (2 + kCopies);  // of a row: pre, post and comb
+  std::vector<float> mixed(2 * n * kMixed, 0.25F);
   const auto mix_at = [&](uint64_t i) -> kernels::HcMix {
-    return {{&pre[i * n * kCopies], n, kCopies},
-            {&post[i * n * kCopies], n, kCopies},
-            {&comb[i * n * kCopies * kCopies], n, kCopies * kCopies}};
+    float* const pre = mixed.data() + i * n * kMixed;
+    float* const post = pre + n * kCopies;
+    return {{pre, n, kCopies}, {post, n, kCopies}, {post + n * kCopies, n, kCopies * kCopies}};
   };
   const kernels::HcMix spread = mix_at(0);
   const kernels::HcMix mix = mix_at(1);
-  KernelLine line{.op = "mhc",
-                  .layout = "float32",
-                  .shape = fmt::format("{} x {}", kCopies, kHidden),
-                  .sizes = {kCopies, kHidden},
-                  .n = n,
-                  .threads = context.pool.size(),
-                  .bytes = 4.0 * (double{kMixes} * kWidth +
-                                  static_cast<double>(n) * (2 * kCopies + 2) * kHidden),
-                  .flops = 2.0 * static_cast<double>(n) * kWidth * (kMixes + 1 + kCopies + 1),
-                  .m = {}};
-  line.m = measure(context.pool, kernels::Burn::kFma, memory.bytes(), [&](size_t turn) {
+  KernelLine line{
+      .op = "mhc",
+      .layout = "float32",
+      .shape = fmt::format("{} x {}", kCopies, kHidden),
+      .sizes = {kCopies, kHidden},
+      .n = n,
+      .threads = context.pool.size(),
+      .work = {.bytes = 4.0 * (double{kMixes} * kWidth +
+                               static_cast<double>(n) * (2 * kCopies + 2) * kHidden),
+               .flops = 2.0 * static_cast<double>(n) * kWidth * (kMixes + 1 + kCopies + 1)},
+      .m = {}};
+  line.m = measure(context.pool, kernels::Burn::kFma, memory.bytes(), line.work, [&](size_t turn) {
     float* const fn = floats + turn % copies * turn_floats;
     const kernels::Rows<float> stream(fn + uint64_t{kMixes} * kWidth, n, kWidth);
     const kernels::Rows<float> x(stream.data + n * kWidth, n, kHidden);

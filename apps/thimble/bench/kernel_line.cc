@@ -10,11 +10,10 @@
 namespace thimble::app {
 
 std::string table_row(const KernelLine& line) {
-  std::string out =
-      fmt::format("  {:<14}{:<10}{:>20}{:>5}  {:<11}{:>10.1f}{:>9.1f}{:>10.1f}{:>8.2f}", line.op,
-                  line.layout, line.shape, line.n, kernels::name(kernels::kernels()), line.m.us,
-                  1e-3 * line.bytes / line.m.us, 1e-3 * line.flops / line.m.us,
-                  roof_share(line.m, line.bytes, line.flops));
+  std::string out = fmt::format(
+      "  {:<14}{:<10}{:>20}{:>5}  {:<11}{:>10.1f}{:>9.1f}{:>10.1f}{:>8.2f}", line.op, line.layout,
+      line.shape, line.n, kernels::name(kernels::kernels()), line.m.us,
+      1e-3 * line.work.bytes / line.m.us, 1e-3 * line.work.flops / line.m.us, line.m.roof_share);
   if (line.m.rival_us > 0) {
     out += fmt::format("{:>11.1f}{:>7.2f}x", line.m.rival_us, line.m.rival_us / line.m.us);
   }
@@ -29,12 +28,11 @@ std::string json_line(const KernelLine& line) {
                                  {"isa", kernels::name(kernels::kernels())},
                                  {"threads", line.threads},
                                  {"us", line.m.us},
-                                 {"mean_us", line.m.mean_us},
-                                 {"gbps", 1e-3 * line.bytes / line.m.us},
-                                 {"gflops", 1e-3 * line.flops / line.m.us},
+                                 {"gbps", 1e-3 * line.work.bytes / line.m.us},
+                                 {"gflops", 1e-3 * line.work.flops / line.m.us},
                                  {"dram_gbps", line.m.read_gbps},
                                  {"compute_gops", line.m.compute_gops},
-                                 {"roof_share", roof_share(line.m, line.bytes, line.flops)},
+                                 {"roof_share", line.m.roof_share},
                                  {"rival_us", nullptr}};
   if (line.m.rival_us > 0) json["rival_us"] = line.m.rival_us;
   return json.dump() + "\n";

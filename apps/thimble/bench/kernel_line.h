@@ -16,8 +16,7 @@ struct KernelLine {
   std::vector<uint64_t> sizes;
   uint64_t n = 0;
   uint32_t threads = 0;
-  double bytes = 0;
-  double flops = 0;
+  Work work;
   Measured m;
 };
 

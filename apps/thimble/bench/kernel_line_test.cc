@@ -11,18 +11,17 @@
 namespace thimble::app {
 namespace {
 
-// 1000 us at best, 2000 us in the middle of 10 GB/s and 100 Gop/s: 4 MB are 4 GB/s, 0.4 of memory;
-// 80 million operations are 80 GFLOP/s at best, and 40 of 100.
+// 4 MB and 80 million operations in 1000 us.
 KernelLine line() {
-  return {.op = "gemv_mxfp4",
-          .layout = "packed",
-          .shape = "64 x 32",
-          .sizes = {64, 32},
-          .n = 1,
-          .threads = 2,
-          .bytes = 4e6,
-          .flops = 80e6,
-          .m = {.us = 1000, .mean_us = 2000, .read_gbps = 10, .compute_gops = 100, .rival_us = 0}};
+  return {
+      .op = "gemv_mxfp4",
+      .layout = "packed",
+      .shape = "64 x 32",
+      .sizes = {64, 32},
+      .n = 1,
+      .threads = 2,
+      .work = {.bytes = 4e6, .flops = 80e6},
+      .m = {.us = 1000, .read_gbps = 10, .compute_gops = 100, .roof_share = 0.8, .rival_us = 0}};
 }
 
 TEST(KernelLine, JsonHasTheNamesThatScriptsRead) {
@@ -38,14 +37,23 @@ TEST(KernelLine, JsonHasTheNamesThatScriptsRead) {
   EXPECT_DOUBLE_EQ(json["us"], 1000);
   EXPECT_DOUBLE_EQ(json["gbps"], 4);
   EXPECT_DOUBLE_EQ(json["gflops"], 80);
-  EXPECT_DOUBLE_EQ(json["roof_share"], 0.4);
+  EXPECT_DOUBLE_EQ(json["dram_gbps"], 10);
+  EXPECT_DOUBLE_EQ(json["compute_gops"], 100);
+  EXPECT_DOUBLE_EQ(json["roof_share"], 0.8);
   EXPECT_TRUE(json["rival_us"].is_null());
 }
 
-TEST(KernelLine, TheShareIsThatOfWhatBinds) {
-  KernelLine computes = line();
-  computes.flops = 160e6;
-  EXPECT_DOUBLE_EQ(nlohmann::json::parse(json_line(computes))["roof_share"], 0.8);
+TEST(Measured, TheShareIsThatOfWhatBinds) {
+  // 4 MB in 1000 us are 0.4 of 10 GB/s; 160 million operations in 2000 us are 0.8 of 100 Gop/s.
+  const Times times = {.best_us = 1000, .mean_us = 2000};
+  EXPECT_DOUBLE_EQ(share_of_roof({.bytes = 4e6, .flops = 160e6}, times, 10, 100), 0.8);
+  EXPECT_DOUBLE_EQ(share_of_roof({.bytes = 4e6, .flops = 60e6}, times, 10, 100), 0.4);
+}
+
+TEST(Measured, OfSeveralRoundsTheMiddleOne) {
+  EXPECT_EQ(median({7}), 7);
+  EXPECT_EQ(median({9, 1, 3}), 3);
+  EXPECT_EQ(median({5, 4, 1, 100, 2}), 4);
 }
 
 TEST(KernelLine, ARivalIsNamedInBoth) {

@@ -70,8 +70,8 @@ std::vector<std::string> op_names() {
   return names;
 }
 
-Measured measure_product(const Case& c, const Rotation& weights, uint64_t n, RivalProduct* rival,
-                         kernels::Context context) {
+Measured measure_product(const Case& c, const Rotation& weights, uint64_t n, const Work& work,
+                         RivalProduct* rival, kernels::Context context) {
   const std::vector<float> x = random_activations(n * c.inputs);
   std::vector<float> y(n * c.outputs);
   const kernels::Burn burn =
@@ -79,9 +79,7 @@ Measured measure_product(const Case& c, const Rotation& weights, uint64_t n, Riv
   const auto ours = [&](size_t turn) {
     kernels::linear(weights.view(turn), {x.data(), n, c.inputs}, {y.data(), n, c.outputs}, context);
   };
-  std::function<void(size_t)> theirs;
-  if (rival != nullptr) theirs = [=](size_t turn) { rival->run(turn); };
-  const Measured m = measure(context.pool, burn, weights.memory(), ours, theirs);
+  const Measured m = measure(context.pool, burn, weights.memory(), work, ours, rival);
   CHECK(std::isfinite(y[0]));
   return m;
 }
@@ -99,15 +97,16 @@ Result<void> run_case(const Case& c, const KernelsFlags& flags, Rival* rival,
       if (rival != nullptr && packed && c.format == WeightFormat::kFp4Group32) {
         product = THIMBLE_TRY(rival->product(c.outputs, c.inputs, n));
       }
+      const Work work = {.bytes = weights.bytes_each(),
+                         .flops = 2.0 * static_cast<double>(n) * c.outputs * c.inputs};
       KernelLine line{.op = c.op,
                       .layout = layout,
                       .shape = fmt::format("{} x {}", c.outputs, c.inputs),
                       .sizes = {c.outputs, c.inputs},
                       .n = n,
                       .threads = context.pool.size(),
-                      .bytes = weights.bytes_each(),
-                      .flops = 2.0 * static_cast<double>(n) * c.outputs * c.inputs,
-                      .m = measure_product(c, weights, n, product.get(), context)};
+                      .work = work,
+                      .m = measure_product(c, weights, n, work, product.get(), context)};
       print_line(line, flags.json);
     }
   }

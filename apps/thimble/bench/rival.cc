@@ -36,7 +36,8 @@ struct Room {
 // A graph of one node for each copy of the weights; all write the same outputs.
 class GgmlProduct : public RivalProduct {
  public:
-  GgmlProduct(const RivalApi& api, void* backend) : api_(api), backend_(backend) {}
+  GgmlProduct(const RivalApi& api, void* backend, void* pool)
+      : api_(api), backend_(backend), pool_(pool) {}
   ~GgmlProduct() override {
     for (const Room& room : rooms_) api_.buffer_free(room.buffer);
     if (context_ != nullptr) api_.free(context_);
@@ -71,6 +72,7 @@ class GgmlProduct : public RivalProduct {
   void run(size_t turn) override {
     CHECK(api_.graph_compute(backend_, graphs_[turn % graphs_.size()]) == kDone);
   }
+  void rest() override { api_.threadpool_pause(pool_); }
 
  private:
   RivalTensor* tensor(int type, uint64_t inputs, uint64_t rows) {
@@ -99,6 +101,7 @@ class GgmlProduct : public RivalProduct {
 
   const RivalApi& api_;
   void* backend_;
+  void* pool_;
   void* context_ = nullptr;
   std::vector<Room> rooms_;
   std::vector<void*> graphs_;
@@ -124,7 +127,7 @@ class Ggml : public Rival {
 
   Result<std::unique_ptr<RivalProduct>> product(uint32_t outputs, uint32_t inputs,
                                                 uint64_t rows) override {
-    auto out = std::make_unique<GgmlProduct>(api_, backend_);
+    auto out = std::make_unique<GgmlProduct>(api_, backend_, pool_);
     THIMBLE_TRY(out->build(weight_type(), outputs, inputs, rows));
     return out;
   }

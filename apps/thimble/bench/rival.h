@@ -16,6 +16,8 @@ class RivalProduct {
  public:
   virtual ~RivalProduct() = default;
   virtual void run(size_t turn) = 0;
+  // Sends its threads to sleep: they wait for more work by asking for it all the time.
+  virtual void rest() = 0;
 };
 
 class Rival {

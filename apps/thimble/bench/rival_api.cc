@@ -63,6 +63,7 @@ Result<void> find_variant(void* library, RivalApi& api) {
   find("ggml_backend_cpu_set_n_threads", api.cpu_set_n_threads);
   find("ggml_backend_cpu_set_threadpool", api.cpu_set_threadpool);
   find("ggml_threadpool_new", api.threadpool_new);
+  find("ggml_threadpool_pause", api.threadpool_pause);
   find("ggml_threadpool_free", api.threadpool_free);
   return find.result();
 }

@@ -52,6 +52,7 @@ struct RivalApi {
   void (*cpu_set_n_threads)(void*, int);
   void (*cpu_set_threadpool)(void*, void*);
   void* (*threadpool_new)(void*);
+  void (*threadpool_pause)(void*);  // until the next product
   void (*threadpool_free)(void*);
 };
 

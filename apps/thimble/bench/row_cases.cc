@@ -58,8 +58,7 @@ KernelLine line_of(const char* op, std::string shape, std::vector<uint64_t> size
           .sizes = std::move(sizes),
           .n = n,
           .threads = context.pool.size(),
-          .bytes = 0,
-          .flops = 0,
+          .work = {},
           .m = {}};
 }
 
@@ -68,9 +67,9 @@ Result<KernelLine> run_rms_norm(uint64_t n, kernels::Context context) {
   const auto rows = THIMBLE_TRY(RowSets::create(n, kHidden));
   std::vector<std::byte> weight(2 * kHidden, std::byte{0x3F});
   KernelLine line = line_of("rms_norm", fmt::format("{}", kHidden), {kHidden}, n, context);
-  line.bytes = 8.0 * static_cast<double>(n) * kHidden;
-  line.flops = 4.0 * static_cast<double>(n) * kHidden;
-  line.m = measure(context.pool, kernels::Burn::kFma, rows.memory(), [&](size_t turn) {
+  line.work.bytes = 8.0 * static_cast<double>(n) * kHidden;
+  line.work.flops = 4.0 * static_cast<double>(n) * kHidden;
+  line.m = measure(context.pool, kernels::Burn::kFma, rows.memory(), line.work, [&](size_t turn) {
     const Rows<float> x = rows.set(turn);
     kernels::rms_norm(x, weight.data(), 1e-6F, x, context);
   });
@@ -87,9 +86,9 @@ Result<KernelLine> run_rope(uint64_t n, kernels::Context context) {
   const std::vector<float> turns(n * kPairs, 0.7071F);
   KernelLine line = line_of("rope", fmt::format("{} heads x {}", kHeads, 2 * kPairs),
                             {kHeads, kDims, kPairs}, n, context);
-  line.bytes = 8.0 * static_cast<double>(n) * kHeads * 2 * kPairs;
-  line.flops = 6.0 * static_cast<double>(n) * kHeads * kPairs;
-  line.m = measure(context.pool, kernels::Burn::kFma, rows.memory(), [&](size_t turn) {
+  line.work.bytes = 8.0 * static_cast<double>(n) * kHeads * 2 * kPairs;
+  line.work.flops = 6.0 * static_cast<double>(n) * kHeads * kPairs;
+  line.m = measure(context.pool, kernels::Burn::kFma, rows.memory(), line.work, [&](size_t turn) {
     const Rows<const float> angles(turns.data(), n, kPairs);
     kernels::rope(rows.set(turn), kHeads, angles, angles, kernels::Rotation::kForward, context);
   });
@@ -108,8 +107,8 @@ Result<KernelLine> run_route(uint64_t n, kernels::Context context) {
   KernelLine line =
       line_of("route", fmt::format("{} of {}", kActive, kExperts), {kExperts, kActive}, n, context);
   line.threads = 1;
-  line.bytes = 4.0 * static_cast<double>(n) * kExperts;
-  line.m = measure(context.pool, kernels::Burn::kFma, logits.memory(), [&](size_t turn) {
+  line.work.bytes = 4.0 * static_cast<double>(n) * kExperts;
+  line.m = measure(context.pool, kernels::Burn::kFma, logits.memory(), line.work, [&](size_t turn) {
     kernels::route(logits.set(turn), bias.data(), 1.5F, {ids.data(), n, kActive},
                    {weights.data(), n, kActive}, {nullptr, n, kExperts});
   });
@@ -121,9 +120,9 @@ Result<KernelLine> run_route(uint64_t n, kernels::Context context) {
 Result<KernelLine> run_swiglu(uint64_t n, kernels::Context context) {
   const auto rows = THIMBLE_TRY(RowSets::create(2 * n, kInner));
   KernelLine line = line_of("swiglu", fmt::format("{}", kInner), {kInner}, n, context);
-  line.bytes = 12.0 * static_cast<double>(n) * kInner;
-  line.flops = 20.0 * static_cast<double>(n) * kInner;
-  line.m = measure(context.pool, kernels::Burn::kFma, rows.memory(), [&](size_t turn) {
+  line.work.bytes = 12.0 * static_cast<double>(n) * kInner;
+  line.work.flops = 20.0 * static_cast<double>(n) * kInner;
+  line.m = measure(context.pool, kernels::Burn::kFma, rows.memory(), line.work, [&](size_t turn) {
     const Rows<float> gate = rows.set(turn).slice(0, n);
     kernels::swiglu(gate, rows.set(turn).slice(n, n), kSwigluLimit, nullptr, gate, context);
   });
@@ -147,8 +146,8 @@ Result<KernelLine> run_engram(uint64_t n, kernels::Context context) {
   KernelLine line = line_of("engram_gather", fmt::format("{} x {}", kLookups, kDims),
                             {kLookups, kDims}, n, context);
   line.layout = "rows";
-  line.bytes = static_cast<double>(n) * kLookups * (kDims + kDims / 32 + 4.0 * kDims);
-  line.m = measure(context.pool, kernels::Burn::kFma, table.bytes(), [&](size_t turn) {
+  line.work.bytes = static_cast<double>(n) * kLookups * (kDims + kDims / 32 + 4.0 * kDims);
+  line.m = measure(context.pool, kernels::Burn::kFma, table.bytes(), line.work, [&](size_t turn) {
     kernels::engram_gather({table.data(), table.data() + kTable * kDims, kTable, kDims},
                            {&ids[turn % kTurns * n * kLookups], n, kLookups},
                            {out.data(), n, uint64_t{kLookups} * kDims}, context);
@@ -186,9 +185,9 @@ Result<KernelLine> run_moe(uint64_t n, kernels::Context context) {
       line_of("moe", fmt::format("{} of {} experts", Choices::kActive, Choices::kExperts),
               {Choices::kExperts, Choices::kActive, kInner, kHidden}, n, context);
   line.layout = "packed";
-  line.bytes = choices.used * (2 * in.bytes_each() + out.bytes_each());
-  line.flops = 6.0 * static_cast<double>(places) * kInner * kHidden;
-  line.m = measure(context.pool, kernels::Burn::kInt8, in.memory(), [&](size_t turn) {
+  line.work.bytes = choices.used * (2 * in.bytes_each() + out.bytes_each());
+  line.work.flops = 6.0 * static_cast<double>(places) * kInner * kHidden;
+  line.m = measure(context.pool, kernels::Burn::kInt8, in.memory(), line.work, [&](size_t turn) {
     std::vector<kernels::LinearJob> first, second;
     uint64_t at = 0;
     for (uint32_t e = 0; e < Choices::kExperts; ++e) {
