@@ -10,10 +10,12 @@
 #include <filesystem>
 #include <iterator>
 #include <span>
+#include <thread>
 #include <vector>
 
 #include "base/bytes.h"
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/huge_memory.h"
 #include "base/parse_bytes.h"
@@ -153,6 +155,48 @@ TEST(ThreadPool, RunsEachTaskOnce) {
       for (const auto& hit : hits) ASSERT_EQ(hit.load(), 1);
     }
   }
+}
+
+// Tasks of very different length: runs change hands all the time.
+TEST(ThreadPool, RunsEachTaskOnceHoweverLongItTakes) {
+  ThreadPool pool(4);
+  for (uint64_t round = 0; round < 200; ++round) {
+    const uint64_t count = 1 + round * 17 % 701;
+    std::vector<std::atomic<int>> hits(count);
+    std::atomic<uint64_t> work{0};
+    pool.parallel_for(count, [&](uint64_t i, uint32_t) {
+      const uint64_t turns = (i * 2654435761u + round) % 16 == 0 ? 4000 : 10;
+      for (uint64_t t = 0; t < turns; ++t) work.fetch_add(1, std::memory_order_relaxed);
+      hits[i].fetch_add(1);
+    });
+    for (const auto& hit : hits) ASSERT_EQ(hit.load(), 1);
+  }
+}
+
+// Whoever has nothing left takes over the run of a worker that is long at its first task, whose
+// own tasks come in order.
+TEST(ThreadPool, AnotherTakesOverAndRunsAreInOrder) {
+  ThreadPool pool(2);
+  constexpr uint64_t kTasks = 64;
+  std::atomic<uint64_t> others{0};
+  std::vector<uint64_t> order;  // of worker 0
+  const int64_t begun = monotonic_us();
+  pool.parallel_for(kTasks, [&](uint64_t i, uint32_t worker) {
+    if (worker == 0) order.push_back(i);
+    if (i != 0) {
+      others.fetch_add(1);
+      return;
+    }
+    while (others.load() < kTasks - 1 && monotonic_us() - begun < 20'000'000) {
+      std::this_thread::yield();
+    }
+    EXPECT_EQ(others.load(), kTasks - 1);
+  });
+  EXPECT_EQ(order, std::vector<uint64_t>{0});
+  ThreadPool alone(1);
+  order.clear();
+  alone.parallel_for(5, [&](uint64_t i, uint32_t) { order.push_back(i); });
+  EXPECT_EQ(order, (std::vector<uint64_t>{0, 1, 2, 3, 4}));
 }
 
 TEST(HugeMemory, IsZeroedAlignedAndMovable) {

@@ -12,6 +12,11 @@ constexpr uint32_t kOpen = 2;
 constexpr uint32_t kJob = 4;  // what the number of a job counts in
 constexpr int kSpins = 2000;  // about 20 us: longer than the gap between two operations of a step
 
+constexpr uint64_t kMost = 0xFFFFFFFF;
+constexpr uint64_t packed(uint64_t begin, uint64_t end) { return begin << 32 | end; }
+constexpr uint64_t begin_of(uint64_t run) { return run >> 32; }
+constexpr uint64_t end_of(uint64_t run) { return run & kMost; }
+
 inline void pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -30,6 +35,7 @@ uint32_t available_cpus() {
 
 ThreadPool::ThreadPool(uint32_t threads) {
   if (threads == 0) threads = available_cpus();
+  runs_ = std::make_unique<Run[]>(threads);
   for (uint32_t worker = 1; worker < threads; ++worker) {
     workers_.emplace_back([this, worker] { work(worker); });
   }
@@ -54,8 +60,10 @@ void ThreadPool::run(uint64_t count, void* context, Call call) {
   CHECK((before & kOpen) == 0);
   call_ = call;
   context_ = context;
-  count_ = count;
-  next_.store(0);
+  CHECK_LE(count, kMost);
+  for (uint64_t w = 0; w < size(); ++w) {
+    runs_[w].tasks.store(packed(count * w / size(), count * (w + 1) / size()));
+  }
   const uint32_t job = before + kJob;
   state_.store(job | kOpen);
   state_.notify_all();
@@ -68,10 +76,39 @@ void ThreadPool::run(uint64_t count, void* context, Call call) {
 }
 
 void ThreadPool::drain(uint32_t worker) {
-  for (uint64_t index = next_.fetch_add(1, std::memory_order_relaxed); index < count_;
-       index = next_.fetch_add(1, std::memory_order_relaxed)) {
-    call_(context_, index, worker);
+  do {
+    for (uint64_t index = 0; take(worker, index);) call_(context_, index, worker);
+  } while (take_over(worker));
+}
+
+// The next task of its own run; false: it has none.
+bool ThreadPool::take(uint32_t worker, uint64_t& index) {
+  std::atomic<uint64_t>& own = runs_[worker].tasks;
+  uint64_t seen = own.load();
+  while (begin_of(seen) < end_of(seen)) {
+    if (own.compare_exchange_weak(seen, packed(begin_of(seen) + 1, end_of(seen)))) {
+      index = begin_of(seen);
+      return true;
+    }
   }
+  return false;
+}
+
+// The later half of another's run becomes the worker's own; false: nobody has any left. No run ever
+// returns to what it was within a job, because a task is taken once.
+bool ThreadPool::take_over(uint32_t worker) {
+  for (uint32_t i = 1; i < size(); ++i) {
+    std::atomic<uint64_t>& other = runs_[(worker + i) % size()].tasks;
+    uint64_t seen = other.load();
+    while (begin_of(seen) < end_of(seen)) {
+      const uint64_t middle = (begin_of(seen) + end_of(seen)) / 2;
+      if (other.compare_exchange_weak(seen, packed(begin_of(seen), middle))) {
+        runs_[worker].tasks.store(packed(middle, end_of(seen)));
+        return true;
+      }
+    }
+  }
+  return false;
 }
 
 void ThreadPool::work(uint32_t worker) {

@@ -179,6 +179,8 @@ inline void fp4_one_row(const std::byte* blocks, uint64_t block_bytes, const Int
   for (uint32_t b = 0; b < kBlocks; ++b) total[b] = V::zero();
   for (uint32_t g = 0; g < groups; ++g) {
     const uint64_t ahead = group_ahead<4, kBlocks>(g, groups, kGroupBytes, block_bytes);
+    const uint64_t scales_ahead =
+        codes_bytes + group_ahead<16, kBlocks>(g, groups, kPackOutputs, block_bytes);
     const int8_t* const at[1] = {x.codes + uint64_t{g} * kPackInputs};
     const typename I::Acc start = I::set(x.offsets[g]);
     const V half_scale = V::set(x.half_scales[g]);
@@ -186,6 +188,7 @@ inline void fp4_one_row(const std::byte* blocks, uint64_t block_bytes, const Int
     for (uint32_t b = 0; b < kBlocks; ++b) {
       const std::byte* const block = blocks + b * block_bytes;
       internal::fetch(block + ahead, kGroupBytes);
+      if (g % 4 == 0) internal::fetch(block + scales_ahead, 1);  // a line has those of four groups
       typename I::Acc acc[1] = {start};
       const typename I::PackedCodes codes{block + g * kGroupBytes};
       I::template dot<1>(codes, at, acc);
@@ -199,7 +202,7 @@ template <class V, class I>
 void packed_fp4(const std::byte* blocks, uint64_t count, uint32_t outputs, const Int8Rows& x,
                 Rows<float> y, std::byte* scratch) {
   const uint32_t groups = x.groups();
-  const uint64_t block_bytes = uint64_t{groups} * (kExpandedBytes / 2 + kPackOutputs);
+  const uint64_t block_bytes = numeric::pack_block_bytes(numeric::PackedFormat::kFp4, x.cols);
   for (uint64_t b = 0; b < count; ++b, blocks += block_bytes) {
     const auto output = static_cast<uint32_t>(b * kPackOutputs);
     const uint32_t here = outputs - output < kPackOutputs ? outputs - output : kPackOutputs;
@@ -284,7 +287,7 @@ inline void fp8_tile(const Codes (&codes)[kBlocks], const std::byte* const (&sca
     const uint32_t local = (g - begin) * kPackInputs;
 #pragma GCC unroll 16
     for (uint32_t b = 0; b < kBlocks; ++b) {
-      codes[b].template fetch_group<kBlocks == 1 ? 4 : 2, kBlocks>(g - begin, end - begin);
+      codes[b].template fetch_group<kBlocks == 1 ? 4 : 3, kBlocks>(g - begin, end - begin);
     }
 #pragma GCC unroll 2
     for (uint32_t i = 0; i < kPackInputs; i += 2) {
@@ -394,8 +397,9 @@ inline void fp8_few_rows(const std::byte* block, uint64_t codes_bytes, const Flo
   in_tiles<V::Tiles::kPackedRows>(x.rows, [&](auto count, uint64_t row) {
     constexpr uint32_t kRows = decltype(count)::value;
     float* const totals[1] = {total + row * kPackOutputs};
-    fp8_tile<V, kRows, 1>({Fp8Codes<V>{block, codes_bytes + x.cols / kPackInputs}}, scales,
-                          x.data + row * x.cols, 0, x.cols / kPackInputs, totals);
+    fp8_tile<V, kRows, 1>(
+        {Fp8Codes<V>{block, numeric::pack_block_bytes(numeric::PackedFormat::kFp8, x.cols)}},
+        scales, x.data + row * x.cols, 0, x.cols / kPackInputs, totals);
   });
 }
 
@@ -442,7 +446,7 @@ inline uint32_t fp8_blocks(const std::byte* blocks, uint64_t count, const FloatT
                            float* decoded, float* total) {
   const uint32_t groups = x.cols / kPackInputs;
   const uint64_t codes_bytes = uint64_t{x.cols} * kPackOutputs;
-  const uint64_t block_bytes = codes_bytes + groups;
+  const uint64_t block_bytes = numeric::pack_block_bytes(numeric::PackedFormat::kFp8, x.cols);
   if (decodes_first<V>(x.rows)) {
     const auto here = static_cast<uint32_t>(count < kFp8Blocks ? count : kFp8Blocks);
     fp8_many_rows<V>(blocks, block_bytes, here, codes_bytes, x, decoded, total);
@@ -459,7 +463,7 @@ inline uint32_t fp8_blocks(const std::byte* blocks, uint64_t count, const FloatT
 template <class V>
 void packed_fp8(const std::byte* blocks, uint64_t count, uint32_t outputs, const FloatTiles& x,
                 Rows<float> y, std::byte* scratch) {
-  const uint64_t block_bytes = uint64_t{x.cols} * kPackOutputs + x.cols / kPackInputs;
+  const uint64_t block_bytes = numeric::pack_block_bytes(numeric::PackedFormat::kFp8, x.cols);
   float* const decoded = reinterpret_cast<float*>(scratch);
   float* const total = decoded + kFp8Groups * kPackInputs * kPackOutputs;
   for (uint64_t b = 0; b < count;) {

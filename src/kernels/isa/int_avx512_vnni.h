@@ -5,6 +5,7 @@
 
 #if defined(__x86_64__)
 
+#include "kernels/internal/table_entries.h"
 #include "kernels/isa/int_avx512.h"
 
 #if defined(__clang__)
