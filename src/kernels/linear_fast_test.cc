@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/internal/linear_jobs.h"
 #include "kernels/internal/test_support.h"
 #include "kernels/packed.h"
 #include "numeric/e8m0.h"
@@ -156,6 +157,57 @@ TEST(LinearFast, ThreadsAndNeighboursDoNotMatter) {
   }
 }
 
+// Where blocks are packed as they are read, each thread has a place of its own for them.
+TEST(LinearFast, StreamedEqualsPackedOnAnyNumberOfThreads) {
+  for (const WeightFormat format : kFormats) {
+    Weights w = make_weights(format, 1000, 320, 5);
+    for (const uint64_t n : {1, 7, 40, 130}) {
+      const auto x = random_rows(n * 320, n);
+      test::with_each_table([&] {
+        w.view.packed = w.packed.data();
+        const auto wanted = run(w.view, x, n);
+        w.view.packed = nullptr;
+        for (const uint32_t threads : {1U, 2U, 3U, 5U}) {
+          EXPECT_TRUE(same_bits(run(w.view, x, n, threads), wanted)) << n << " rows, " << threads;
+        }
+      });
+    }
+  }
+}
+
+// No byte past fast_scratch_bytes(), whether blocks lie packed or are packed there.
+TEST(LinearFast, ScratchHoldsTheBlockThatIsPacked) {
+  constexpr uint64_t kGuard = 1 << 17;
+  constexpr uint32_t kOutputs = 100;
+  for (const WeightFormat format : kFormats) {
+    for (const uint32_t cols : {32U, 320U, 6400U}) {
+      Weights w = make_weights(format, kOutputs, cols, cols);
+      for (const uint64_t n : {uint64_t{1}, uint64_t{13}, internal::kFastRows}) {
+        const auto x = random_rows(n * cols, n);
+        const auto wanted = expected(w.view, x, n);
+        for (const std::byte* packed : {static_cast<const std::byte*>(nullptr),
+                                        static_cast<const std::byte*>(w.packed.data())}) {
+          w.view.packed = packed;
+          test::with_each_table([&] {
+            Bench bench(1);
+            const Workspace::Mark mark(bench.workspace);
+            std::vector<float> y(n * kOutputs);
+            const LinearJob job{w.view, {x.data(), n, cols}, {y.data(), n, kOutputs}};
+            const auto inputs = internal::prepare_inputs(kernels(), {&job, 1}, bench);
+            const uint64_t bytes = internal::fast_scratch_bytes(w.view);
+            std::vector<std::byte> scratch(bytes + kGuard, std::byte{0xA5});
+            internal::run_fast(kernels(), w.view, 0, kOutputs, inputs[0], job.y, scratch.data());
+            EXPECT_TRUE(same_bits(y, wanted));
+            const auto guard = std::span(scratch).subspan(bytes);
+            EXPECT_TRUE(std::ranges::all_of(guard, [](auto b) { return b == std::byte{0xA5}; }))
+                << n << " x " << cols << " packed " << (packed != nullptr);
+          });
+        }
+      }
+    }
+  }
+}
+
 TEST(LinearFast, SlicesOfOutputs) {
   for (const WeightFormat format : kFormats) {
     Weights w = make_weights(format, 96, 64, 9);
@@ -291,6 +343,22 @@ TEST(LinearFast, EveryNanCodeSpoilsItsGroup) {
           }
         }
       }
+    }
+  }
+}
+
+// A slice that begins within a block has no packed form.
+TEST(LinearFast, SlicesWithinABlockReadTheCodes) {
+  for (const WeightFormat format : kFormats) {
+    Weights w = make_weights(format, 96, 64, 9);
+    const auto x = random_rows(3 * 64, 2);
+    for (const uint32_t begin : {1U, 8U, 24U, 47U}) {
+      const auto wanted = run(w.view.outputs(begin, 40), x, 3);
+      WeightView packed = w.view;
+      packed.packed = w.packed.data();
+      EXPECT_EQ(packed.outputs(begin, 40).packed, nullptr) << begin;
+      EXPECT_TRUE(same_bits(run(packed.outputs(begin, 40), x, 3), wanted)) << begin;
+      EXPECT_EQ(packed.outputs(32, 40).packed, packed.packed + 2 * pack_block_bytes(format, 64));
     }
   }
 }
