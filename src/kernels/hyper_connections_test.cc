@@ -167,6 +167,20 @@ TEST(HcMix, LargeLogits) {
   }
 }
 
+// Rows far apart, of either sign: each is measured from its own largest logit, or all of its
+// exponentials would be infinite, or zero.
+TEST(HcMix, RowsFarApart) {
+  RandomMix random(14, 2, 4, 20);
+  const float rows[] = {120.0f, -120.0f, 200.0f, -200.0f};
+  for (uint32_t k = 0; k < 16; ++k) random.base[8 + k] += rows[k / 4];
+  const Mix mix = random.run(0, 2, 1);
+  for (uint64_t i = 0; i < 2; ++i) {
+    std::vector<double> pre, post, comb;
+    double_mix(random.weights, &random.stream[i * random.width], random.width, pre, post, comb);
+    for (uint32_t k = 0; k < 16; ++k) EXPECT_NEAR(mix.comb[i * 16 + k], comb[k], 2e-4);
+  }
+}
+
 // An epsilon that is no rounding error stands in every place of the spec.
 TEST(HcMix, EpsilonOfEveryRound) {
   RandomMix random(13, 2, 4, 20);

@@ -148,6 +148,25 @@ TEST(Swiglu, GateHasNoLowerClamp) {
   EXPECT_FLOAT_EQ(y[1], 3 / (1 + std::exp(-3.0f)));
 }
 
+// A broken value is not clamped into a sound one, in whole vectors and in what is left.
+TEST(Swiglu, NanPassesTheClamps) {
+  const uint64_t cols = 37;
+  test::with_each_table([&] {
+    Bench bench;
+    for (uint64_t at = 0; at < cols; ++at) {
+      for (const bool in_gate : {true, false}) {
+        std::vector<float> gate(cols, 1.0f), up(cols, 2.0f), y(cols);
+        (in_gate ? gate : up)[at] = test::kNan;
+        swiglu({gate.data(), 1, cols}, {up.data(), 1, cols}, 1.5f, nullptr, {y.data(), 1, cols},
+               bench);
+        for (uint64_t i = 0; i < cols; ++i) {
+          EXPECT_EQ(std::isnan(y[i]), i == at) << i << (in_gate ? " gate" : " up");
+        }
+      }
+    }
+  });
+}
+
 TEST(Swiglu, Pure) {
   base::SplitMix64 random(5);
   const uint64_t rows = 130, cols = 515;

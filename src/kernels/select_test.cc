@@ -308,8 +308,7 @@ TEST(IndexSelect, CandidatesThreadsAndTables) {
   test::with_each_table([&] { EXPECT_EQ(pick(keys, q, weights, visible, 1), expected); });
 }
 
-// Tiles without an allowed block are skipped; one whose first, middle or last block is allowed is
-// not, nor one that a block of more than a tile covers.
+// Tiles without an allowed block are skipped, but not those that one touches or covers.
 TEST(IndexSelect, TilesOfTheAllowedBlocksAreScored) {
   base::SplitMix64 random(4);
   const Keys keys(random, TileFormat::kFloat, 32, 200);
@@ -545,6 +544,38 @@ TEST(IndexSelect, AllVisibleNeedsNoKeys) {
   Bench bench;
   index_select({&job, 1}, {4, 32, 4, 0, 0}, bench);
   EXPECT_EQ(selected, (std::vector<int32_t>{0, 1, 2, -1}));
+}
+
+// A key that is no number has a score that is none, and comes last.
+TEST(IndexSelect, ANanStaysOne) {
+  base::SplitMix64 random(16);
+  const Keys keys(random, TileFormat::kFloat, 48, 20);
+  overwrite(keys, 7, std::vector<float>(48, kNan));
+  const std::vector<float> q = test::normal_floats(random, 11 * 48);  // eight heads, and three
+  const std::vector<float> weights(11, 1.0f);
+  test::with_each_table([&] {
+    std::vector<float> scores(20);
+    std::vector<int32_t> selected(19);
+    const SelectJob job{q.data(), weights.data(), keys.view,       20,
+                        nullptr,  nullptr,        selected.data(), scores.data()};
+    index_select({&job, 1}, {11, 48, 19, 0, 0}, Bench(1));
+    EXPECT_TRUE(std::isnan(scores[7]));
+    EXPECT_EQ(std::ranges::count(selected, 7), 0);
+  });
+}
+
+// One entry more than are taken is the first length at which scores decide.
+TEST(IndexSelect, OneMoreThanAreTaken) {
+  base::SplitMix64 random(15);
+  const Keys keys(random, TileFormat::kFloat, 32, 17);
+  for (const float weight : {1.0f, -1.0f}) {
+    std::vector<float> scores, q = test::normal_floats(random, 32);
+    for (uint64_t e = 0; e < 17; ++e) scores.push_back(ordered_score(q, {weight}, keys.row(e)));
+    std::vector<int32_t> selected(16);
+    const SelectJob job{q.data(), &weight, keys.view, 17, nullptr, nullptr, selected.data()};
+    index_select({&job, 1}, {1, 32, 16, 0, 0}, Bench(1));
+    EXPECT_EQ(selected, sorted_topk(scores, nullptr, 1, 16)) << weight;
+  }
 }
 
 // A query's scale times a key's may be no float32; the product is.
