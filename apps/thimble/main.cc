@@ -8,10 +8,7 @@ namespace {
 // A forced instruction set that this CPU does not run would otherwise go unnoticed.
 void warn_of_unknown_isa() {
   const auto wanted = thimble::base::env_isa();
-  if (!wanted) return;
-  for (const thimble::kernels::Table* table : thimble::kernels::runnable()) {
-    if (*wanted == thimble::kernels::name(*table)) return;
-  }
+  if (!wanted || thimble::kernels::find_table(*wanted) != nullptr) return;
   thimble::base::log_warn(
       "instruction set not runnable here",
       {{"THIMBLE_ISA", *wanted}, {"using", thimble::kernels::name(thimble::kernels::kernels())}});

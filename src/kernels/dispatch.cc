@@ -1,6 +1,6 @@
+#include <algorithm>
 #include <array>
 #include <atomic>
-#include <cstring>
 
 #include "base/env.h"
 #include "kernels/internal/table_entries.h"
@@ -21,22 +21,25 @@ struct Runnable {
   }
 };
 
-const Table* choose() {
-  const auto wanted = base::env_isa();
-  if (wanted.has_value()) {
-    for (const Table* table : runnable()) {
-      if (*wanted == table->name) return table;
-    }
-  }
-  return runnable().front();
-}
-
 std::atomic<const Table*>& current() {
-  static std::atomic<const Table*> table{choose()};
+  static std::atomic<const Table*> table{choose_table(runnable(), base::env_isa())};
   return table;
 }
 
+const Table* find_in(std::span<const Table* const> tables, std::string_view name) {
+  const auto found = std::ranges::find(tables, name, &Table::name);
+  return found == tables.end() ? nullptr : *found;
+}
+
 }  // namespace
+
+const Table* choose_table(std::span<const Table* const> tables,
+                          const std::optional<std::string>& wanted) {
+  const Table* const found = wanted ? find_in(tables, *wanted) : nullptr;
+  return found != nullptr ? found : tables.front();
+}
+
+const Table* find_table(std::string_view name) { return find_in(runnable(), name); }
 
 std::span<const Table* const> runnable() {
   static const Runnable all;

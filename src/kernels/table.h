@@ -1,10 +1,11 @@
 // The function table each instruction set fills, and the choice among them.
 //
-// The entries are single-threaded pieces of the operations in ops.h; ops.cc cuts the work and calls
-// them. The scalar table is the definition: every other table gives the same bits.
+// The entries are single-threaded pieces of the operations in ops.h; the files beside it cut the
+// work and call them. The scalar table is the definition: every other table gives the same bits.
 #pragma once
 
 #include <span>
+#include <string_view>
 
 namespace thimble::kernels {
 
@@ -17,6 +18,9 @@ const Table& kernels();
 std::span<const Table* const> runnable();
 
 const char* name(const Table& table);
+
+// Of runnable(); null where this CPU runs none of that name.
+const Table* find_table(std::string_view name);
 
 // Replaces the table in use until the object goes: for tests and benchmarks, one thread at a time.
 class ScopedTable {

@@ -1,8 +1,12 @@
 // Aim: the choice among tables, and the workspace's promise to stop allocating.
-// Method: every table of this CPU is complete and named; the scope restores; marks give memory back
+// Method: every table of this CPU is complete and named; the choice on two made-up tables, and in
+// processes of their own, each with another THIMBLE_ISA; the scope restores; marks give memory back
 // in order; a step repeated does not grow the workspace, however it is cut.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
+#include "base/env.h"
 #include "kernels/internal/test_support.h"
 
 namespace thimble::kernels {
@@ -21,6 +25,37 @@ TEST(Tables, CompleteNamedScalarLast) {
     static_assert(sizeof(entries) == sizeof(Table));
     std::memcpy(entries, &filled, sizeof(Table));
     for (const void* entry : entries) EXPECT_NE(entry, nullptr) << name(*table);
+  }
+}
+
+TEST(Tables, TheWantedOneElseTheFirst) {
+  Table best{}, plain{};
+  best.name = "best";
+  plain.name = "plain";
+  const Table* const both[] = {&best, &plain};
+  EXPECT_EQ(choose_table(both, std::nullopt), &best);
+  EXPECT_EQ(choose_table(both, "best"), &best);
+  EXPECT_EQ(choose_table(both, "plain"), &plain);
+  EXPECT_EQ(choose_table(both, "pla"), &best);
+  for (const Table* table : runnable()) EXPECT_EQ(find_table(name(*table)), table);
+  EXPECT_EQ(find_table("best"), nullptr);
+}
+
+// kernels() chooses once a process: each name has one of its own.
+TEST(TablesDeathTest, TheEnvironmentChooses) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // started anew, not forked
+  const auto before = base::env_isa();
+  const auto expect = [](const char* wanted, const Table* table) {
+    ::setenv("THIMBLE_ISA", wanted, 1);  // NOLINT(concurrency-mt-unsafe)
+    EXPECT_EXIT(std::_Exit(&kernels() == table ? 0 : 1), testing::ExitedWithCode(0), "") << wanted;
+  };
+  for (const Table* table : runnable()) expect(name(*table), table);
+  expect("", runnable().front());
+  expect("unheard-of", runnable().front());
+  if (before) {
+    ::setenv("THIMBLE_ISA", before->c_str(), 1);  // NOLINT(concurrency-mt-unsafe)
+  } else {
+    ::unsetenv("THIMBLE_ISA");  // NOLINT(concurrency-mt-unsafe)
   }
 }
 

@@ -7,6 +7,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
 
 #include "kernels/ops.h"
 #include "kernels/paged_rows.h"
@@ -184,6 +187,10 @@ struct Table {
   bool (*level_tile)(const std::byte* tile, uint32_t dims, const LevelQuery& q, LevelTile out);
   void (*score_level)(const LevelScore& task, float* out);  // out: [count, 16]
 };
+
+// What kernels() begins with: the one called `wanted`, else the first.
+const Table* choose_table(std::span<const Table* const> tables,
+                          const std::optional<std::string>& wanted);
 
 // Null where this build or this CPU has no such table.
 const Table* scalar_table();
