@@ -9,6 +9,8 @@
 
 #if defined(__x86_64__)
 
+#include <cpuid.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -38,8 +40,18 @@
 
 namespace thimble::kernels::THIMBLE_AVX2 {
 
+namespace {
+
+// Clang 14 does not know the name in __builtin_cpu_supports().
+bool has_f16c() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+
+}  // namespace
+
 const Table* table() {
-  const bool runs = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  const bool runs = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
   return runs ? &generic::kTableOf<Vec, Int> : nullptr;
 }
 
