@@ -1,8 +1,11 @@
 // Weights asked for ahead of their use, counted. Safe from any thread.
 #pragma once
 
+#include <functional>
 #include <mutex>
+#include <utility>
 
+#include "base/bytes.h"
 #include "kernels/ops.h"
 #include "model/internal/weights.h"
 #include "model/read_ahead.h"
@@ -11,6 +14,10 @@ namespace thimble::model {
 
 class ReadAhead {
  public:
+  // Asks for mapped bytes; tests put their own in its place.
+  using Asker = std::function<base::PageCount(Bytes)>;
+  explicit ReadAhead(Asker asker = base::read_ahead) : asker_(std::move(asker)) {}
+
   // What of the expert is read where it is mapped; packed weights lie in memory of their own.
   void ask(const ExpertWeights& expert);
   // A row of codes and its scales.
@@ -19,6 +26,7 @@ class ReadAhead {
   ReadAheadCounts counts() const;
 
  private:
+  const Asker asker_;
   mutable std::mutex mutex_;
   ReadAheadCounts counts_;
 };
