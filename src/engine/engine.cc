@@ -114,14 +114,10 @@ Result<void> Engine::Impl::load(const EngineOptions& options) {
                              checkpoint.directory().string());
   }
   const auto token_map = THIMBLE_TRY(engram_map(checkpoint, tokenizer));
-  model::ModelOptions model_options;
-  model_options.mode = options.mode;
-  model_options.token_map = token_map;
   plan = THIMBLE_TRY(plan_for(checkpoint, options));
   warn_if_clamped(plan, options.context_tokens);
-  model_options.packing = packing_of(plan.packing);
-  model_options.read_ahead = plan.exceeds_memory();
-  model = THIMBLE_TRY(model::Model::create(checkpoint, model_options));
+  model = THIMBLE_TRY(
+      model::Model::create(checkpoint, model_options_of(plan, options.mode, token_map)));
   CHECK_EQ(model->packed_bytes(), plan.packing.bytes());
   plan.replay = THIMBLE_TRY(replay_costs_here(*model, plan, options));
   ModelRunnerOptions running;

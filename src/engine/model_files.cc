@@ -41,6 +41,16 @@ model::Packing packing_of(const planner::PackingPlan& plan) {
   return plan.dense_bytes > 0 ? model::Packing::kDense : model::Packing::kNone;
 }
 
+model::ModelOptions model_options_of(const planner::StartupPlan& plan, model::Mode mode,
+                                     std::span<const int32_t> token_map) {
+  model::ModelOptions options;
+  options.mode = mode;
+  options.packing = packing_of(plan.packing);
+  options.read_ahead = plan.exceeds_memory();
+  options.token_map = token_map;
+  return options;
+}
+
 model::Packing packing_here(const arch::Checkpoint& checkpoint) {
   return packing_of(planner::plan_packing(checkpoint.config(), base::available_memory().bytes));
 }

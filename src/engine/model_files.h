@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "arch/checkpoint.h"
@@ -24,7 +25,10 @@ Result<std::vector<int32_t>> engram_map(const arch::Checkpoint& checkpoint,
 
 // What a plan of packed weights is called to the model.
 model::Packing packing_of(const planner::PackingPlan& plan);
-// The same where nothing else was planned: what this machine's memory allows.
+// How a model is made where this was planned. Views `token_map`.
+model::ModelOptions model_options_of(const planner::StartupPlan& plan, model::Mode mode,
+                                     std::span<const int32_t> token_map);
+// Of packing alone, where nothing else was planned: what this machine's memory allows.
 model::Packing packing_here(const arch::Checkpoint& checkpoint);
 
 }  // namespace thimble::engine

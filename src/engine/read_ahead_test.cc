@@ -1,5 +1,6 @@
-// Aim: weights asked for ahead of their use are counted and change no bit. Method: one run with and
-// without, experts packed and not.
+// Aim: weights are asked for ahead of their use where memory does not hold them, are counted and
+// change no bit. Method: plans of made-up amounts of memory; one run with and without, experts
+// packed and not. What is asked for is tested below (model/read_ahead_test.cc).
 #include <gtest/gtest.h>
 
 #include "engine/forced_run.h"
@@ -38,6 +39,24 @@ TEST(ReadAheadOfWeights, CountsChosenExpertsAndLookedUpRows) {
   EXPECT_EQ(run(model::Packing::kAll, true), expected);
   EXPECT_EQ(counts.experts.pages, 0u);
   EXPECT_EQ(counts.engram.pages, engram);
+}
+
+TEST(ReadAheadOfWeights, WhereThePlanExceedsMemory) {
+  planner::StartupPlan plan;
+  plan.weights_bytes = 1000;
+  const std::vector<int32_t> map = {1, 2};
+  for (const uint64_t memory : {999, 1000}) {
+    plan.memory.bytes = memory;
+    const auto options = model_options_of(plan, model::Mode::kExact, map);
+    EXPECT_EQ(options.read_ahead, memory < 1000);
+    EXPECT_EQ(options.mode, model::Mode::kExact);
+    EXPECT_EQ(options.packing, model::Packing::kNone);
+    EXPECT_EQ(options.token_map.data(), map.data());
+  }
+  plan.packing = {.dense_bytes = 300, .experts_bytes = 0, .source_bytes = 299};
+  const auto options = model_options_of(plan, model::Mode::kFast, {});
+  EXPECT_TRUE(options.read_ahead) << "packed weights are a byte larger than their source";
+  EXPECT_EQ(options.packing, model::Packing::kDense);
 }
 
 }  // namespace
