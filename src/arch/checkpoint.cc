@@ -1,11 +1,13 @@
 #include "arch/checkpoint.h"
 
+#include <algorithm>
 #include <set>
 
 #include "arch/internal/json.h"
 #include "arch/internal/shards.h"
 #include "base/bytes.h"
 #include "base/check.h"
+#include "base/read_ahead.h"
 
 namespace thimble::arch {
 namespace {
@@ -125,6 +127,11 @@ Result<Checkpoint> Checkpoint::open(const Path& directory) {
   checkpoint.tensors_ = std::move(shards.tensors);
   for (const auto& [name, view] : checkpoint.tensors_) checkpoint.bytes_ += view.data.size();
   return checkpoint;
+}
+
+bool Checkpoint::tells_residency() const {
+  return std::ranges::all_of(
+      files_, [](const SafetensorsFile& file) { return base::tells_residency(file.path()); });
 }
 
 const TensorView& Checkpoint::tensor(std::string_view name) const {

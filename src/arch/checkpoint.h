@@ -53,6 +53,8 @@ class Checkpoint {
   // Null when an optional tensor is absent.
   const TensorView* find(std::string_view name) const;
   uint64_t bytes() const { return bytes_; }  // of all tensors
+  // Whether the system says which pages of the files are in memory (base/read_ahead.h).
+  bool tells_residency() const;
 
  private:
   Checkpoint() = default;

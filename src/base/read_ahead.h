@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "base/bytes.h"
+#include "base/file.h"
 
 namespace thimble::base {
 
@@ -17,5 +18,9 @@ struct PageCount {
 // Asks the system to read what of `bytes`, which lie in a mapped file, is not in memory, and does
 // not wait for it. Any thread.
 PageCount read_ahead(Bytes bytes);
+
+// Whether `resident` says anything about pages of this file. To those who neither own a file nor
+// may write it Linux names every page resident, so that nobody spies on what others read.
+bool tells_residency(const Path& file);
 
 }  // namespace thimble::base

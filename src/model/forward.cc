@@ -225,10 +225,10 @@ Result<std::unique_ptr<Model>> Model::create(const arch::Checkpoint& checkpoint,
     base::ThreadPool pool;
     packed = THIMBLE_TRY(PackedWeights::create(weights, options.packing, pool));
   }
-  auto impl = std::make_unique<Impl>(
-      Impl{checkpoint.config(), options, std::move(plan), std::move(weights), std::move(packed),
-           make_rope_frequencies(checkpoint.config()), std::nullopt,
-           options.read_ahead ? std::make_unique<ReadAhead>() : nullptr});
+  auto impl = std::make_unique<Impl>(Impl{
+      checkpoint.config(), options, std::move(plan), std::move(weights), std::move(packed),
+      make_rope_frequencies(checkpoint.config()), std::nullopt,
+      options.read_ahead ? std::make_unique<ReadAhead>(checkpoint.tells_residency()) : nullptr});
   if (!checkpoint.config().engram.layer_ids.empty()) {
     impl->hasher = THIMBLE_TRY(EngramHasher::create(checkpoint.config(), options.token_map));
   }

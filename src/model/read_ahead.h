@@ -9,6 +9,7 @@ namespace thimble::model {
 struct ReadAheadCounts {
   base::PageCount experts;
   base::PageCount engram;
+  bool residency_known = false;  // else the system names every page resident
 };
 
 }  // namespace thimble::model

@@ -18,10 +18,10 @@ using Range = std::pair<const std::byte*, size_t>;
 class ReadAheadTest : public testing::Test {
  protected:
   std::vector<Range> asked;
-  ReadAhead read_ahead{[this](Bytes bytes) -> base::PageCount {
-    asked.emplace_back(bytes.data(), bytes.size());
-    return {bytes.size(), 1};
-  }};
+  ReadAhead read_ahead{true, [this](Bytes bytes) -> base::PageCount {
+                         asked.emplace_back(bytes.data(), bytes.size());
+                         return {bytes.size(), 1};
+                       }};
 };
 
 // An expert of zeros, with its bytes.

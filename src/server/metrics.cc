@@ -102,15 +102,17 @@ void write_load(Page& page, const Generator::Load& load) {
           "Prompt tokens that came from the cache.", load.cached_tokens);
   counter({"thimble_replayed_tokens_total", ""}, "Cached tokens that ran again.",
           load.replayed_tokens);
+  const engine::ReadAheadCounts& ahead = load.read_ahead;
   counter({"thimble_expert_pages_total", ""},
-          "Pages of chosen experts, where memory does not hold the weights.",
-          load.read_ahead.experts.pages);
-  counter({"thimble_expert_pages_resident_total", ""}, "Of those, in memory already.",
-          load.read_ahead.experts.resident);
+          "Pages of chosen experts, where memory does not hold the weights.", ahead.experts.pages);
   counter({"thimble_engram_pages_total", ""}, "Pages of Engram rows that were looked up, likewise.",
-          load.read_ahead.engram.pages);
-  counter({"thimble_engram_pages_resident_total", ""}, "Of those, in memory already.",
-          load.read_ahead.engram.resident);
+          ahead.engram.pages);
+  if (ahead.residency_known) {
+    counter({"thimble_expert_pages_resident_total", ""},
+            "Of the chosen experts' pages, in memory already.", ahead.experts.resident);
+    counter({"thimble_engram_pages_resident_total", ""},
+            "Of the looked-up rows' pages, in memory already.", ahead.engram.resident);
+  }
   gauge({"thimble_cache_blocks", ""}, "Blocks of the pool.", load.cache.blocks_total);
   gauge({"thimble_cache_blocks_used", ""}, "Blocks in use, or kept for later requests.",
         load.cache.blocks_used);

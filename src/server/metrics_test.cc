@@ -18,6 +18,7 @@ namespace thimble::server {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 bool is_name(std::string_view name) {
   return !name.empty() && name[0] > '9' && std::all_of(name.begin(), name.end(), [](char c) {
@@ -129,6 +130,19 @@ TEST_F(MetricsTest, ShowsTheEnginesLoad) {
   EXPECT_THAT(text(), HasSubstr("vllm:num_requests_running{model_name=\"a\\\"b\"} 3\n"));
   EXPECT_THAT(text(), HasSubstr("vllm:prefix_cache_hits_total{model_name=\"a\\\"b\"} 77\n"));
   EXPECT_THAT(text(), HasSubstr("vllm:kv_cache_usage_perc{model_name=\"a\\\"b\"} 0.25\n"));
+}
+
+TEST_F(MetricsTest, PagesInMemoryOnlyWhereTheSystemTells) {
+  load_.read_ahead = {.experts = {.pages = 40, .resident = 30},
+                      .engram = {.pages = 6, .resident = 5},
+                      .residency_known = true};
+  EXPECT_THAT(text(), HasSubstr("thimble_expert_pages_total{model_name=\"a\\\"b\"} 40\n"));
+  EXPECT_THAT(text(), HasSubstr("thimble_engram_pages_total{model_name=\"a\\\"b\"} 6\n"));
+  EXPECT_THAT(text(), HasSubstr("thimble_expert_pages_resident_total{model_name=\"a\\\"b\"} 30\n"));
+  EXPECT_THAT(text(), HasSubstr("thimble_engram_pages_resident_total{model_name=\"a\\\"b\"} 5\n"));
+  load_.read_ahead.residency_known = false;
+  EXPECT_THAT(text(), HasSubstr("thimble_expert_pages_total"));
+  EXPECT_THAT(text(), Not(HasSubstr("resident_total")));
 }
 
 TEST_F(MetricsTest, EveryLineIsOfTheFormat) {

@@ -16,7 +16,8 @@ class ReadAhead {
  public:
   // Asks for mapped bytes; tests put their own in its place.
   using Asker = std::function<base::PageCount(Bytes)>;
-  explicit ReadAhead(Asker asker = base::read_ahead) : asker_(std::move(asker)) {}
+  explicit ReadAhead(bool residency_known, Asker asker = base::read_ahead)
+      : asker_(std::move(asker)), counts_{{}, {}, residency_known} {}
 
   // What of the expert is read where it is mapped; packed weights lie in memory of their own.
   void ask(const ExpertWeights& expert);
