@@ -1,5 +1,7 @@
 #include "kernels/roofs.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -270,6 +272,11 @@ double mean_gops(base::ThreadPool& pool, Burn burn, int64_t at_least_us) {
   }
   CHECK(results[0] == results[0]);
   return 1e-3 * loop.ops * pool.size() * runs / static_cast<double>(end - begin);
+}
+
+uint64_t uncached_bytes() {
+  const int64_t cache = std::max<int64_t>(0, ::sysconf(_SC_LEVEL3_CACHE_SIZE));
+  return std::clamp<uint64_t>(static_cast<uint64_t>(cache) / 4 * 5, 288ULL << 20, 1ULL << 30);
 }
 
 Result<Roofs> measure_roofs(base::ThreadPool& pool, uint64_t buffer_bytes) {

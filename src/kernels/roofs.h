@@ -22,9 +22,13 @@ struct Roofs {
   double int8_sat_gops = 0;  // the same summed to int16 first: enough for 4-bit codes
 };
 
+// More than caches hold: a quarter above the last level of this machine, 288 MB at least (others
+// may share it) and 1 GB at most.
+uint64_t uncached_bytes();
+
 // Of the instruction set that kernels() has chosen. kResourceExhausted without memory for the
 // buffer of `buffer_bytes`.
-Result<Roofs> measure_roofs(base::ThreadPool& pool, uint64_t buffer_bytes = 512ULL << 20);
+Result<Roofs> measure_roofs(base::ThreadPool& pool, uint64_t buffer_bytes = uncached_bytes());
 
 // One of the figures of operations alone: the mean over some milliseconds rather than the best, to
 // be set against means of the same moments.

@@ -43,7 +43,7 @@ Result<KernelLine> run_index(uint64_t entries, kernels::Context context) {
   constexpr uint32_t kDims = 128;
   constexpr uint32_t kTileBytes = 16 * 68;
   const uint64_t tiles = entries / 16;
-  const uint64_t copies = 1 + kRotatedBytes / (tiles * kTileBytes);
+  const uint64_t copies = 1 + kernels::uncached_bytes() / (tiles * kTileBytes);
   const auto keys = THIMBLE_TRY(base::HugeMemory::create(copies * tiles * kTileBytes, "keys"));
   const std::span<std::byte> memory = keys.bytes();
   fill_with_keys(memory, kTileBytes, kDims, kUneven);
@@ -143,7 +143,7 @@ Result<KernelLine> run_mhc(uint64_t n, kernels::Context context) {
   constexpr uint32_t kWidth = kCopies * kHidden;
   constexpr uint32_t kMixes = (2 + kCopies) * kCopies;
   const uint64_t turn_floats = uint64_t{kMixes} * kWidth + n * (kWidth + 2 * kHidden);
-  const uint64_t copies = 1 + kRotatedBytes / (turn_floats * sizeof(float));
+  const uint64_t copies = 1 + kernels::uncached_bytes() / (turn_floats * sizeof(float));
   const auto memory = THIMBLE_TRY(
       base::HugeMemory::create(copies * turn_floats * sizeof(float), "hyper-connections"));
   auto* const floats = reinterpret_cast<float*>(memory.data());

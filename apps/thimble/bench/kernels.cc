@@ -184,7 +184,7 @@ Command bench_kernels_command() {
       .name = "kernels",
       .summary = "Each operation at the released model's shapes, against the machine's roofs",
       .details =
-          "Weights are rotated through at least 256 MB, so that no cache helps. The share of "
+          "Weights are rotated through more than caches hold. The share of "
           "the roof is that of the resource that binds, measured by turns with the product. Where "
           "`scripts/rival.sh` has fetched ggml as npm ships it, its MXFP4 products of the same "
           "shapes run by turns with ours.",

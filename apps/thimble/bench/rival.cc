@@ -1,5 +1,7 @@
 #include "apps/thimble/bench/rival.h"
 
+#include <sys/mman.h>
+
 #include <span>
 #include <vector>
 
@@ -7,6 +9,7 @@
 #include "apps/thimble/bench/rotation.h"
 #include "base/check.h"
 #include "base/random.h"
+#include "kernels/roofs.h"
 
 namespace thimble::app {
 namespace {
@@ -24,6 +27,14 @@ std::vector<std::byte> random_blocks(size_t bytes) {
     out[i] = static_cast<std::byte>(i % kBlockBytes == 0 ? 118 + i % 4 : random.below(256));
   }
   return out;
+}
+
+// As our weights have them where the system gives some: of untouched memory, and best effort.
+void ask_for_huge_pages(std::byte* begin, uint64_t bytes) {
+  constexpr uintptr_t kPage = 4096;
+  const uintptr_t first = base::div_ceil(reinterpret_cast<uintptr_t>(begin), kPage) * kPage;
+  const uintptr_t end = (reinterpret_cast<uintptr_t>(begin) + bytes) / kPage * kPage;
+  if (first < end) ::madvise(reinterpret_cast<void*>(first), end - first, MADV_HUGEPAGE);
 }
 
 // Room for some tensors of one size.
@@ -46,7 +57,7 @@ class GgmlProduct : public RivalProduct {
   Result<void> build(void* weight_type, uint32_t outputs, uint32_t inputs, uint64_t rows) {
     constexpr size_t kGraphBytes = 64 << 10;
     const uint64_t bytes = uint64_t{outputs} * inputs / 32 * kBlockBytes;
-    const uint64_t copies = base::div_ceil(kRotatedBytes, bytes);
+    const uint64_t copies = base::div_ceil(kernels::uncached_bytes(), bytes);
     context_ = api_.init({(copies + 1) * kGraphBytes, nullptr, true});
     void* const plain = api_.get_default_buffer_type(backend_);
     RivalTensor* const x = tensor(kTypeF32, inputs, rows);
@@ -89,6 +100,7 @@ class GgmlProduct : public RivalProduct {
     }
     rooms_.push_back(room);
     room.base = static_cast<std::byte*>(api_.buffer_get_base(room.buffer));
+    ask_for_huge_pages(room.base, count * room.each);
     return room;
   }
   Result<void> fill(const Room& room, uint64_t index, RivalTensor* tensor, Bytes bytes) {

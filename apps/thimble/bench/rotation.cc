@@ -5,6 +5,7 @@
 #include "base/bytes.h"
 #include "base/random.h"
 #include "kernels/packed.h"
+#include "kernels/roofs.h"
 
 namespace thimble::app {
 namespace {
@@ -31,7 +32,7 @@ Result<Rotation> Rotation::create(kernels::WeightFormat format, uint32_t outputs
   const uint64_t scales = view.scale_bytes();
   const uint64_t each =
       base::div_ceil(packed ? kernels::packed_bytes(view) : codes + scales, 4096) * 4096;
-  const uint64_t count = base::div_ceil(kRotatedBytes, each);
+  const uint64_t count = base::div_ceil(kernels::uncached_bytes(), each);
   Rotation out;
   out.memory_ = THIMBLE_TRY(base::HugeMemory::create(count * each, "weights"));
   out.bytes_each_ = static_cast<double>(codes + scales);

@@ -12,11 +12,10 @@
 
 namespace thimble::app {
 
-inline constexpr uint64_t kRotatedBytes = 288ULL << 20;  // at least; no cache is larger
-
 class Rotation {
  public:
-  // kRotatedBytes of them, in huge pages where there are some. `packed`: laid out for speed.
+  // kernels::uncached_bytes() of them at least, in huge pages where there are some. `packed`: laid
+  // out for speed.
   static Result<Rotation> create(kernels::WeightFormat format, uint32_t outputs, uint32_t inputs,
                                  bool packed);
 

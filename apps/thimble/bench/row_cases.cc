@@ -27,7 +27,7 @@ class RowSets {
     RowSets out;
     out.rows_ = rows;
     out.cols_ = cols;
-    out.sets_ = 1 + kRotatedBytes / (rows * cols * sizeof(float));
+    out.sets_ = 1 + kernels::uncached_bytes() / (rows * cols * sizeof(float));
     const uint64_t floats = out.sets_ * rows * cols;
     out.memory_ = THIMBLE_TRY(base::HugeMemory::create(floats * sizeof(float), "rows"));
     const std::vector<float> values = random_activations(cols);
