@@ -7,6 +7,7 @@
 #include "apps/thimble/bench/commands.h"
 #include "apps/thimble/bench/compare.h"
 #include "apps/thimble/bench/kernel_cases.h"
+#include "apps/thimble/bench/product_check.h"
 #include "apps/thimble/bench/rival.h"
 #include "apps/thimble/bench/rotation.h"
 #include "base/random.h"
@@ -70,8 +71,8 @@ std::vector<std::string> op_names() {
   return names;
 }
 
-Measured measure_product(const Case& c, const Rotation& weights, uint64_t n, const Work& work,
-                         RivalProduct* rival, kernels::Context context) {
+Result<Measured> measure_product(const Case& c, const Rotation& weights, uint64_t n,
+                                 const Work& work, RivalProduct* rival, kernels::Context context) {
   const std::vector<float> x = random_activations(n * c.inputs);
   std::vector<float> y(n * c.outputs);
   const kernels::Burn burn =
@@ -79,9 +80,9 @@ Measured measure_product(const Case& c, const Rotation& weights, uint64_t n, con
   const auto ours = [&](size_t turn) {
     kernels::linear(weights.view(turn), {x.data(), n, c.inputs}, {y.data(), n, c.outputs}, context);
   };
-  const Measured m = measure(context.pool, burn, weights.memory(), work, ours, rival);
-  CHECK(std::isfinite(y[0]));
-  return m;
+  ours(0);
+  THIMBLE_TRY(check_product(weights.plain(), {x.data(), n, c.inputs}, {y.data(), n, c.outputs}));
+  return measure(context.pool, burn, weights.memory(), work, ours, rival);
 }
 
 // `rival` may be null. It is asked once a shape and n, beside the packed layout.
@@ -106,7 +107,8 @@ Result<void> run_case(const Case& c, const KernelsFlags& flags, Rival* rival,
                       .n = n,
                       .threads = context.pool.size(),
                       .work = work,
-                      .m = measure_product(c, weights, n, work, product.get(), context)};
+                      .m = {}};
+      line.m = THIMBLE_TRY(measure_product(c, weights, n, work, product.get(), context));
       print_line(line, flags.json);
     }
   }

@@ -10,15 +10,23 @@
 namespace thimble::app {
 namespace {
 
-// Any bytes that are numbers in every format, and scales near one. Bfloat16 values are near one
+// Any codes that are numbers, of either sign, and scales near one. Bfloat16 values are near one
 // too: subnormal ones would cost some CPUs a hundred cycles a product.
+std::byte random_code(kernels::WeightFormat format, uint64_t i, base::SplitMix64& random) {
+  const auto sign = static_cast<uint32_t>(random.below(2) * 0x80);
+  switch (format) {
+    case kernels::WeightFormat::kFp8Block32:
+      return static_cast<std::byte>(sign | random.below(0x78));
+    case kernels::WeightFormat::kBF16:
+      return static_cast<std::byte>(i % 2 == 1 ? sign | 0x3F : random.below(256));
+    default:
+      return static_cast<std::byte>(random.below(256));
+  }
+}
+
 void fill(kernels::WeightFormat format, std::byte* at, uint64_t codes, uint64_t scales) {
   base::SplitMix64 random(1);
-  const bool bf16 = format == kernels::WeightFormat::kBF16;
-  for (uint64_t i = 0; i < codes; ++i) {
-    const bool exponent = bf16 && i % 2 == 1;
-    at[i] = static_cast<std::byte>(exponent ? 0x3F : random.below(0x40));
-  }
+  for (uint64_t i = 0; i < codes; ++i) at[i] = random_code(format, i, random);
   for (uint64_t i = 0; i < scales; ++i) at[codes + i] = static_cast<std::byte>(118 + i % 4);
 }
 
@@ -36,19 +44,20 @@ Result<Rotation> Rotation::create(kernels::WeightFormat format, uint32_t outputs
   Rotation out;
   out.memory_ = THIMBLE_TRY(base::HugeMemory::create(count * each, "weights"));
   out.bytes_each_ = static_cast<double>(codes + scales);
-  std::vector<std::byte> plain(codes + scales);
-  fill(format, plain.data(), codes, scales);
+  out.plain_bytes_.resize(codes + scales);
+  std::byte* const plain = out.plain_bytes_.data();
+  fill(format, plain, codes, scales);
+  out.plain_ = view;
+  out.plain_.codes = plain;
+  out.plain_.scales = scales == 0 ? nullptr : plain + codes;
   for (uint64_t i = 0; i < count; ++i) {
     std::byte* const mine = out.memory_.data() + i * each;
     kernels::WeightView one = view;
     if (packed) {
-      one.codes = plain.data();
-      one.scales = plain.data() + codes;
-      kernels::pack_weight(one, 0, kernels::pack_blocks(outputs), mine);
+      kernels::pack_weight(out.plain_, 0, kernels::pack_blocks(outputs), mine);
       one.packed = mine;
-      one.codes = one.scales = nullptr;  // nobody reads them
     } else {
-      std::copy(plain.begin(), plain.end(), mine);
+      std::ranges::copy(out.plain_bytes_, mine);
       one.codes = mine;
       one.scales = scales == 0 ? nullptr : mine + codes;
     }

@@ -20,6 +20,8 @@ class Rotation {
                                  bool packed);
 
   kernels::WeightView view(size_t turn) const { return views_[turn % views_.size()]; }
+  // What each of them is, codes as the checkpoint has them.
+  kernels::WeightView plain() const { return plain_; }
   double bytes_each() const { return bytes_each_; }
   Bytes memory() const { return memory_.bytes(); }
 
@@ -29,6 +31,8 @@ class Rotation {
   base::HugeMemory memory_;
   double bytes_each_ = 0;  // codes and scales as the checkpoint has them
   std::vector<kernels::WeightView> views_;
+  std::vector<std::byte> plain_bytes_;
+  kernels::WeightView plain_;
 };
 
 std::vector<float> random_activations(uint64_t count);
