@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <numeric>
 
 #include "planner/attribution.h"
 #include "planner/cache_design.h"
@@ -210,6 +211,33 @@ TEST(TrafficFigures, ADecodedTokenTouches13GB) {
   EXPECT_NEAR(gb("rest"), 0.7, 0.05);
   EXPECT_NEAR(traffic.weight_bytes() * 1e-9, 13, 0.1);
   EXPECT_EQ(traffic.cache[0].bytes, 2'703'360.0);
+}
+
+// All of a token's traffic but for what lies outside of the layers: a row, a norm, the head.
+TEST(TrafficFigures, LayersAddUp) {
+  const arch::Config& config = released();
+  for (const uint64_t position : {0, 1535, 300'000}) {
+    double outside = 0;
+    for (const arch::ExpectedTensor& tensor : arch::expected_tensors(config)) {
+      if (tensor.name != "embed.weight" && tensor.name != "norm.weight" &&
+          tensor.name != "head.weight") {
+        continue;
+      }
+      outside += static_cast<double>(tensor.bytes()) * row_share(config, tensor);
+    }
+    const std::vector<double> layers = layer_traffic(config, position);
+    EXPECT_EQ(layers.size(), config.num_hidden_layers);
+    const Traffic all = decode_traffic(config, position);
+    const double sum = std::accumulate(layers.begin(), layers.end(), outside);
+    EXPECT_NEAR(sum / (all.weight_bytes() + all.cache_bytes()), 1, 1e-12);
+  }
+  const std::vector<double> near = layer_traffic(config, 1535);
+  const std::vector<double> far = layer_traffic(config, 300'000);
+  EXPECT_NEAR(near[0] * 1e-6, 282.927, 0.001);
+  EXPECT_EQ(near[0], far[0]) << "a layer that reads its window alone";
+  EXPECT_GT(far[2], near[2]) << "a layer that scores all entries";
+  EXPECT_EQ(layer_of("layers.37.attn.wq_a.weight"), 37u);
+  EXPECT_EQ(layer_of("head.weight"), std::nullopt);
 }
 
 TEST(Modes, TextAndBack) {

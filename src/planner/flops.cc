@@ -22,14 +22,9 @@ struct Place {
 };
 
 Place place_of(std::string_view name) {
-  constexpr std::string_view kLayers = "layers.";
-  if (!name.starts_with(kLayers)) return {{}, name};
-  const size_t dot = name.find('.', kLayers.size());
-  uint32_t layer = 0;
-  for (const char digit : name.substr(kLayers.size(), dot - kLayers.size())) {
-    layer = layer * 10 + static_cast<uint32_t>(digit - '0');
-  }
-  return {layer, name.substr(dot + 1)};
+  const auto layer = layer_of(name);
+  if (!layer) return {{}, name};
+  return {layer, name.substr(name.find('.', name.find('.') + 1) + 1)};
 }
 
 // How much of a tensor one row uses: what it reads, and of what happens once an entry, one share.

@@ -15,7 +15,7 @@ double sum(const std::vector<TrafficLine>& lines) {
                          [](double bytes, const TrafficLine& line) { return bytes + line.bytes; });
 }
 
-void add(std::vector<TrafficLine>& lines, const char* what, double bytes) {
+void add(std::vector<TrafficLine>& lines, const std::string& what, double bytes) {
   const auto found = std::ranges::find(lines, what, &TrafficLine::what);
   if (found == lines.end()) {
     lines.push_back({what, bytes});
@@ -43,6 +43,28 @@ const char* line_of(const arch::ExpectedTensor& tensor) {
   return tensor.name == "head.weight" ? "head" : "rest";
 }
 
+double bytes_of_row(const arch::Config& config, const arch::ExpectedTensor& tensor) {
+  return static_cast<double>(tensor.bytes()) * row_share(config, tensor);
+}
+
+// Of one layer.
+std::vector<TrafficLine> cached_rows(const arch::Config& config, const arch::CacheLayout& layout,
+                                     const arch::LayerRole& role, uint64_t position) {
+  std::vector<TrafficLine> lines;
+  const uint64_t window = std::min<uint64_t>(position + 1, config.sliding_window);
+  add(lines, "window rows", static_cast<double>(window * layout.window_row_bytes));
+  if (!role.owner) return lines;
+  const arch::OwnerLayout& owner = layout.owners[*role.owner];
+  const uint64_t visible = arch::visible_entries(position, role.ratio);
+  const uint64_t selected = std::min<uint64_t>(visible, config.index_topk);
+  add(lines, "selected entries", static_cast<double>(selected * owner.main_row_bytes));
+  if (!role.selects()) return lines;
+  const uint64_t pool = uint64_t{config.candidate_topk_blocks} * config.candidate_block_size;
+  const uint64_t scored = role.uses_candidates ? std::min(visible, pool) : visible;
+  add(lines, "index rows", static_cast<double>(scored * owner.index_row_bytes));
+  return lines;
+}
+
 }  // namespace
 
 double Traffic::weight_bytes() const { return sum(weights); }
@@ -66,7 +88,7 @@ std::vector<TrafficLine> weight_traffic(const arch::Config& config) {
   std::vector<TrafficLine> lines;
   for (const arch::ExpectedTensor& tensor : arch::expected_tensors(config)) {
     if (!arch::is_backbone(tensor) || tensor.optional) continue;
-    add(lines, line_of(tensor), static_cast<double>(tensor.bytes()) * row_share(config, tensor));
+    add(lines, line_of(tensor), bytes_of_row(config, tensor));
   }
   return lines;
 }
@@ -74,20 +96,36 @@ std::vector<TrafficLine> weight_traffic(const arch::Config& config) {
 std::vector<TrafficLine> cache_traffic(const arch::Config& config, uint64_t position) {
   std::vector<TrafficLine> lines;
   const auto layout = arch::make_cache_layout(config, arch::CacheFormat::kPacked);
-  const uint64_t window = std::min<uint64_t>(position + 1, config.sliding_window);
-  const uint64_t pool = uint64_t{config.candidate_topk_blocks} * config.candidate_block_size;
   for (const arch::LayerRole& role : arch::make_layer_plan(config).layers) {
-    add(lines, "window rows", static_cast<double>(window * layout.window_row_bytes));
-    if (!role.owner) continue;
-    const arch::OwnerLayout& owner = layout.owners[*role.owner];
-    const uint64_t visible = arch::visible_entries(position, role.ratio);
-    const uint64_t selected = std::min<uint64_t>(visible, config.index_topk);
-    add(lines, "selected entries", static_cast<double>(selected * owner.main_row_bytes));
-    if (!role.selects()) continue;
-    const uint64_t scored = role.uses_candidates ? std::min(visible, pool) : visible;
-    add(lines, "index rows", static_cast<double>(scored * owner.index_row_bytes));
+    for (const TrafficLine& line : cached_rows(config, layout, role, position)) {
+      add(lines, line.what, line.bytes);
+    }
   }
   return lines;
+}
+
+std::optional<uint32_t> layer_of(std::string_view tensor) {
+  constexpr std::string_view kLayers = "layers.";
+  if (!tensor.starts_with(kLayers)) return std::nullopt;
+  uint32_t layer = 0;
+  for (const char digit : tensor.substr(kLayers.size())) {
+    if (digit == '.') break;
+    layer = layer * 10 + static_cast<uint32_t>(digit - '0');
+  }
+  return layer;
+}
+
+std::vector<double> layer_traffic(const arch::Config& config, uint64_t position) {
+  std::vector<double> bytes;
+  const auto layout = arch::make_cache_layout(config, arch::CacheFormat::kPacked);
+  for (const arch::LayerRole& role : arch::make_layer_plan(config).layers) {
+    bytes.push_back(sum(cached_rows(config, layout, role, position)));
+  }
+  for (const arch::ExpectedTensor& tensor : arch::expected_tensors(config)) {
+    const auto layer = layer_of(tensor.name);
+    if (layer && !tensor.optional) bytes[*layer] += bytes_of_row(config, tensor);
+  }
+  return bytes;
 }
 
 Traffic decode_traffic(const arch::Config& config, uint64_t position) {

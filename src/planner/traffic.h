@@ -5,7 +5,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "arch/config.h"
@@ -33,6 +35,13 @@ Traffic decode_traffic(const arch::Config& config, uint64_t position);
 // Its halves: the first does not depend on the position.
 std::vector<TrafficLine> weight_traffic(const arch::Config& config);
 std::vector<TrafficLine> cache_traffic(const arch::Config& config, uint64_t position);
+
+// The weights and cached rows of each layer, [layers] bytes: all but the embedding's row, the final
+// norm and the head.
+std::vector<double> layer_traffic(const arch::Config& config, uint64_t position);
+
+// The layer that a tensor belongs to; empty for what lies outside of the layers.
+std::optional<uint32_t> layer_of(std::string_view tensor);
 
 // How much of a backbone tensor one row reads: the experts it is sent to, the rows it looks up.
 double row_share(const arch::Config& config, const arch::ExpectedTensor& tensor);
