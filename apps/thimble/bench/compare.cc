@@ -13,13 +13,19 @@ using nlohmann::json;
 // Times by case: operation, layout, shape, rows, instruction set, threads.
 using Runs = std::map<std::string, double>;
 
+constexpr const char* kCaseKeys[] = {"op", "layout", "shape", "n", "isa", "threads"};
+
+// Empty for what is no result.
 std::string case_of(const json& line) {
+  if (!line.is_object()) return "";
+  const auto us = line.find("us");
+  if (us == line.end() || !us->is_number() || us->get<double>() <= 0) return "";
   std::string name;
-  for (const char* key : {"op", "layout", "shape", "n", "isa", "threads"}) {
-    if (!line.contains(key)) continue;
-    const json& value = line[key];
-    name +=
-        (name.empty() ? "" : " ") + (value.is_string() ? value.get<std::string>() : value.dump());
+  for (const char* key : kCaseKeys) {
+    const auto value = line.find(key);
+    if (value == line.end()) return "";
+    name += name.empty() ? "" : " ";
+    name += value->is_string() ? value->get<std::string>() : value->dump();
   }
   return name;
 }
@@ -35,12 +41,20 @@ Result<Runs> read_runs(const Path& file) {
     ++number;
     if (line.empty()) continue;
     const json parsed = json::parse(line, nullptr, false);
-    if (!parsed.is_object() || !parsed.contains("us") || !parsed["us"].is_number()) {
+    const std::string name = case_of(parsed);
+    if (name.empty()) {
       return base::fail(ErrorCode::kCorrupt,
                         "{}, line {}: no result of `thimble bench kernels --json`", file.string(),
                         number);
     }
-    runs[case_of(parsed)] = parsed["us"];
+    if (!runs.emplace(name, parsed["us"]).second) {
+      return base::fail(ErrorCode::kCorrupt, "{}, line {}: {} is there twice", file.string(),
+                        number, name);
+    }
+  }
+  if (runs.empty()) {
+    return base::fail(ErrorCode::kCorrupt, "{}: no result of `thimble bench kernels --json`",
+                      file.string());
   }
   return runs;
 }
@@ -58,7 +72,7 @@ Result<std::string> compare_runs(const Path& before, const Path& after) {
       out += fmt::format("{:<60}{:>12}{:>12.1f}\n", name, "-", us);
     } else {
       out += fmt::format("{:<60}{:>12.1f}{:>12.1f}{:>9.2f}\n", name, found->second, us,
-                         us > 0 ? found->second / us : 0);
+                         found->second / us);
     }
   }
   for (const auto& [name, us] : old_runs) {
