@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "apps/thimble/bench/commands.h"
@@ -36,19 +35,6 @@ struct Point {
   planner::Ops ops;
 };
 
-// For every layer of `whole` one of `part` that does the same; Engram look-ups are left out.
-std::vector<size_t> layers_for(const arch::LayerPlan& whole, const arch::LayerPlan& part) {
-  std::vector<size_t> out;
-  for (const arch::LayerRole& role : whole.layers) {
-    const auto found = std::ranges::find_if(part.layers, [&](const arch::LayerRole& other) {
-      return role.mode == other.mode && role.ratio == other.ratio;
-    });
-    CHECK(found != part.layers.end());
-    out.push_back(static_cast<size_t>(found - part.layers.begin()));
-  }
-  return out;
-}
-
 void print_header() {
   print_out(fmt::format("{:>10}{:>12}{:>9}{:>16}{:>14}{:>14}{:>9}\n", "context", "step, ms",
                         "growth", "cache read, MB", "all read, MB", "ops, 10^9", "growth"));
@@ -80,7 +66,6 @@ Result<int> run_context(const ContextFlags& flags) {
   const model::Model& model = bench->model();
   const arch::Config released = arch::released_config();
   const planner::FlopsModel flops(released);
-  const std::vector<size_t> measured = layers_for(flops.plan(), model.plan());
   base::ThreadPool pool(flags.threads);
   auto sequence =
       THIMBLE_TRY(engine::ForcedSequence::create(model, flags.longest + kDecoded, pool));
@@ -96,7 +81,7 @@ Result<int> run_context(const ContextFlags& flags) {
     THIMBLE_TRY(sequence.reject(before));
     Point p;
     p.tokens = tokens;
-    for (const size_t layer : measured) p.ms += 1e-3 * us[layer];
+    p.ms = 1e-3 * whole_us(flops.plan(), model.plan(), us);
     const auto traffic = planner::decode_traffic(released, tokens);
     p.weight_bytes = traffic.weight_bytes();
     p.bytes = p.weight_bytes + traffic.cache_bytes();

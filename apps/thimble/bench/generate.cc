@@ -1,8 +1,11 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "apps/thimble/bench/commands.h"
+#include "apps/thimble/bench/isa_flag.h"
+#include "apps/thimble/bench/speeds.h"
 #include "apps/thimble/bench/waiter.h"
 #include "apps/thimble/mode_flag.h"
 #include "base/random.h"
@@ -21,11 +24,6 @@ struct GenerateFlags {
   std::string mode = "fast";
   std::string isa;
   bool json = false;
-};
-
-struct Speeds {
-  double prefill = 0;  // tokens a second
-  double decode = 0;
 };
 
 Result<engine::GenerationEnd> run_once(engine::Engine& engine, const GenerateFlags& flags,
@@ -48,12 +46,9 @@ Result<engine::GenerationEnd> run_once(engine::Engine& engine, const GenerateFla
 Result<Speeds> measure_speeds(engine::Engine& engine, const GenerateFlags& flags) {
   Speeds best;
   for (uint32_t round = 0; round < flags.rounds; ++round) {
-    const auto end = THIMBLE_TRY(run_once(engine, flags, round));
-    const auto rate = [](uint64_t tokens, int64_t us) {
-      return us > 0 ? 1e6 * static_cast<double>(tokens) / static_cast<double>(us) : 0;
-    };
-    best.prefill = std::max(best.prefill, rate(end.prompt_tokens, end.prefill_us));
-    best.decode = std::max(best.decode, rate(end.completion_tokens - 1, end.decode_us));
+    const Speeds speeds = speeds_of(THIMBLE_TRY(run_once(engine, flags, round)));
+    best.prefill = std::max(best.prefill, speeds.prefill);
+    best.decode = std::max(best.decode, speeds.decode);
   }
   return best;
 }
@@ -115,7 +110,8 @@ Command bench_generate_command() {
             THIMBLE_TRY(check_range("--tokens", flags->tokens, 2, 1U << 20));
             THIMBLE_TRY(check_range("--prompt-tokens", flags->prompt_tokens, 1, 1U << 24));
             THIMBLE_TRY(check_range("--rounds", flags->rounds, 1, 1000));
-            return check_range("--threads", flags->threads, 0, engine::kThreadsMax);
+            THIMBLE_TRY(check_range("--threads", flags->threads, 0, engine::kThreadsMax));
+            return check_isa(flags->isa);
           },
           .run = [flags] { return run_generate(*flags); }};
 }

@@ -20,6 +20,12 @@ struct KernelLine {
   Measured m;
 };
 
+// Of a matrix and so many rows: a multiply-add is two operations.
+constexpr double product_flops(uint64_t rows, uint64_t outputs, uint64_t inputs) {
+  return 2.0 * static_cast<double>(rows) * static_cast<double>(outputs) *
+         static_cast<double>(inputs);
+}
+
 // A row of the table, or an object of JSON, each with its line's end; the instruction set is the
 // one that is chosen now. The names in the JSON are a contract.
 std::string table_row(const KernelLine& line);

@@ -56,6 +56,11 @@ TEST(Measured, OfSeveralRoundsTheMiddleOne) {
   EXPECT_EQ(median({5, 4, 1, 100, 2}), 4);
 }
 
+TEST(KernelLine, AProductIsTwoOperationsAWeightAndRow) {
+  EXPECT_EQ(product_flops(1, 2304, 5120), 23'592'960);
+  EXPECT_EQ(product_flops(7, 3, 5), 210);
+}
+
 TEST(KernelLine, ARivalIsNamedInBoth) {
   KernelLine raced = line();
   raced.m.rival_us = 2500;

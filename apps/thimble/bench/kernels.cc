@@ -6,6 +6,7 @@
 
 #include "apps/thimble/bench/commands.h"
 #include "apps/thimble/bench/compare.h"
+#include "apps/thimble/bench/isa_flag.h"
 #include "apps/thimble/bench/kernel_cases.h"
 #include "apps/thimble/bench/product_check.h"
 #include "apps/thimble/bench/rival.h"
@@ -99,7 +100,7 @@ Result<void> run_case(const Case& c, const KernelsFlags& flags, Rival* rival,
         product = THIMBLE_TRY(rival->product(c.outputs, c.inputs, n));
       }
       const Work work = {.bytes = weights.bytes_each(),
-                         .flops = 2.0 * static_cast<double>(n) * c.outputs * c.inputs};
+                         .flops = product_flops(n, c.outputs, c.inputs)};
       KernelLine line{.op = c.op,
                       .layout = layout,
                       .shape = fmt::format("{} x {}", c.outputs, c.inputs),
@@ -151,18 +152,6 @@ Result<void> run_table(const kernels::Table& table, const KernelsFlags& flags,
   return {};
 }
 
-// An unknown name is an error, not an empty table.
-Result<void> check(const KernelsFlags& flags) {
-  THIMBLE_TRY(check_range("--threads", flags.threads, 0, engine::kThreadsMax));
-  if (flags.isa.empty()) return {};
-  std::string names;
-  for (const kernels::Table* table : kernels::runnable()) {
-    if (flags.isa == kernels::name(*table)) return {};
-    names += fmt::format(" {}", kernels::name(*table));
-  }
-  return base::fail(ErrorCode::kInvalidArgument, "--isa is {}; this CPU runs:{}", flags.isa, names);
-}
-
 Result<int> run_kernels(const KernelsFlags& flags) {
   if (!flags.compare.empty()) {
     print_out(THIMBLE_TRY(compare_runs(flags.compare[0], flags.compare[1])));
@@ -202,8 +191,12 @@ Command bench_kernels_command() {
             options.add("--compare", flags->compare, 2,
                         "two files of --json, side by side, instead of measuring");
             options.flag("--json", flags->json, "print JSON lines instead of a table");
+            options.exclusive({"--compare", "--json"});
           },
-      .check = [flags] { return check(*flags); },
+      .check = [flags]() -> Result<void> {
+        THIMBLE_TRY(check_range("--threads", flags->threads, 0, engine::kThreadsMax));
+        return check_isa(flags->isa);
+      },
       .run = [flags] { return run_kernels(*flags); }};
 }
 

@@ -4,13 +4,16 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/thimble/bench/commands.h"
+#include "apps/thimble/bench/isa_flag.h"
 #include "apps/thimble/bench/true_width.h"
 #include "apps/thimble/mode_flag.h"
 #include "base/terminal.h"
 #include "engine/engine.h"
 #include "engine/forced_run.h"
+#include "kernels/roofs.h"
 #include "kernels/table.h"
 #include "planner/flops.h"
+#include "planner/traffic.h"
 
 namespace thimble::app {
 namespace {
@@ -23,6 +26,7 @@ struct LayerFlags {
   uint32_t experts = 8;
   uint32_t threads = 0;
   std::string mode = "fast";
+  std::string isa;
   bool json = false;
 };
 
@@ -50,34 +54,44 @@ Result<LayerTimes> time_layers(const model::Model& model, base::ThreadPool& pool
   return times;
 }
 
-// One line a role: the first layer that has it.
-void print_times(const model::Model& model, const LayerTimes& times, bool json) {
+// One line a role: the first layer that has it. A decoded token's bytes are the planner's.
+void print_times(const model::Model& model, const LayerTimes& times, double dram_gbps, bool json) {
   const planner::FlopsModel flops(model.config());
+  const std::vector<double> bytes = planner::layer_traffic(model.config(), 3 * kPromptRows);
   if (!json) {
-    print_out(fmt::format("{:<40}{:>16}{:>22}\n", "role", "decode, ms", "prefill 512, ms/token"));
+    print_out(fmt::format("{:<40}{:>12}{:>10}{:>9}{:>11}{:>23}\n", "role", "decode, ms", "MB",
+                          "GB/s", "of memory", "prefill 512, ms/token"));
   }
   for (const planner::RoleCost& role : flops.roles()) {
     const uint32_t layer = role.first_layer;
     const double decode = 1e-3 * times.decode_us[layer];
     const double prefill = 1e-3 * times.prefill_us[layer];
+    const double gbps = 1e-3 * bytes[layer] / times.decode_us[layer];
     if (json) {
-      const nlohmann::ordered_json line = {{"role", role.role},
-                                           {"isa", kernels::name(kernels::kernels())},
-                                           {"decode_ms", decode},
-                                           {"prefill_ms_per_token", prefill}};
+      const nlohmann::ordered_json line = {
+          {"role", role.role},      {"isa", kernels::name(kernels::kernels())},
+          {"decode_ms", decode},    {"prefill_ms_per_token", prefill},
+          {"bytes", bytes[layer]},  {"gbps", gbps},
+          {"dram_gbps", dram_gbps}, {"roof_share", gbps / dram_gbps}};
       print_out(line.dump() + "\n");
     } else {
-      print_out(fmt::format("{:<40}{:>16.3f}{:>22.4f}\n", role.role, decode, prefill));
+      print_out(fmt::format("{:<40}{:>12.3f}{:>10.1f}{:>9.1f}{:>11.2f}{:>23.4f}\n", role.role,
+                            decode, 1e-6 * bytes[layer], gbps, gbps / dram_gbps, prefill));
     }
   }
 }
 
 Result<int> run_layer(const LayerFlags& flags) {
+  const kernels::ScopedTable scope(flags.isa.empty() ? kernels::kernels()
+                                                     : *kernels::find_table(flags.isa));
   const auto bench = THIMBLE_TRY(BenchModel::make(flags.model, flags.experts, mode_of(flags.mode)));
   const model::Model& model = bench->model();
   base::ThreadPool pool(flags.threads);
+  // Before and after the layers: the best, as their times are.
+  const auto before = THIMBLE_TRY(kernels::measure_roofs(pool));
   const auto times = THIMBLE_TRY(time_layers(model, pool));
-  print_times(model, times, flags.json);
+  const auto after = THIMBLE_TRY(kernels::measure_roofs(pool));
+  print_times(model, times, std::max(before.read_gbps, after.read_gbps), flags.json);
   return kExitDone;
 }
 
@@ -90,7 +104,9 @@ Command bench_layer_command() {
           .details =
               "Makes a checkpoint of random weights with a few experts a layer (2 GB in a folder "
               "that goes afterwards), or takes a model, and times every layer within a whole pass: "
-              "one token, and 512 of a prompt, at a context of 1,500 tokens.",
+              "one token, and 512 of a prompt, at a context of 1,500 tokens. Beside them: what the "
+              "token reads of the layer, by the planner, and how much of it memory could give, "
+              "measured before and after.",
           .examples = {{"thimble bench layer", "8 experts a layer"},
                        {"thimble bench layer --model DIR", "the layers of a model"}},
           .describe =
@@ -99,11 +115,13 @@ Command bench_layer_command() {
                 options.add("--experts", flags->experts, "routed experts of a made layer");
                 options.add("--threads", flags->threads, "compute threads; 0: one per CPU");
                 options.choice("--mode", flags->mode, {"fast", "exact"}, "arithmetic");
+                options.add("--isa", flags->isa, "instruction set; else the best");
                 options.flag("--json", flags->json, "print JSON lines");
               },
           .check = [flags]() -> Result<void> {
             THIMBLE_TRY(check_range("--experts", flags->experts, 6, 384));
-            return check_range("--threads", flags->threads, 0, engine::kThreadsMax);
+            THIMBLE_TRY(check_range("--threads", flags->threads, 0, engine::kThreadsMax));
+            return check_isa(flags->isa);
           },
           .run = [flags] { return run_layer(*flags); }};
 }

@@ -186,7 +186,7 @@ Result<KernelLine> run_moe(uint64_t n, kernels::Context context) {
               {Choices::kExperts, Choices::kActive, kInner, kHidden}, n, context);
   line.layout = "packed";
   line.work.bytes = choices.used * (2 * in.bytes_each() + out.bytes_each());
-  line.work.flops = 6.0 * static_cast<double>(places) * kInner * kHidden;
+  line.work.flops = 3 * product_flops(places, kInner, kHidden);
   line.m = measure(context.pool, kernels::Burn::kInt8, in.memory(), line.work, [&](size_t turn) {
     std::vector<kernels::LinearJob> first, second;
     uint64_t at = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "arch/random_weights.h"
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/random.h"
 #include "base/terminal.h"
@@ -90,6 +91,19 @@ Result<std::vector<double>> decode_us(engine::ForcedSequence& sequence, const mo
     for (size_t l = 0; l < layers; ++l) best[l] = std::min(best[l], clock.layer_us(l));
   }
   return best;
+}
+
+double whole_us(const arch::LayerPlan& whole, const arch::LayerPlan& part,
+                std::span<const double> part_us) {
+  double us = 0;
+  for (const arch::LayerRole& role : whole.layers) {
+    const auto found = std::ranges::find_if(part.layers, [&](const arch::LayerRole& other) {
+      return role.mode == other.mode && role.ratio == other.ratio;
+    });
+    CHECK(found != part.layers.end());
+    us += part_us[static_cast<size_t>(found - part.layers.begin())];
+  }
+  return us;
 }
 
 }  // namespace thimble::app

@@ -10,6 +10,7 @@
 
 #include "arch/checkpoint.h"
 #include "arch/config.h"
+#include "arch/layer_plan.h"
 #include "base/file.h"
 #include "engine/forced_run.h"
 #include "model/forward.h"
@@ -54,5 +55,10 @@ std::vector<int32_t> random_ids(const model::Model& model, uint64_t count);
 // Appends `ids` one by one: the best time of each layer, [layers] microseconds.
 Result<std::vector<double>> decode_us(engine::ForcedSequence& sequence, const model::Model& model,
                                       std::span<const int32_t> ids);
+
+// The time of all layers of `whole`, when a layer of `part` that does the same takes `part_us`,
+// [layers]; Engram look-ups are left out.
+double whole_us(const arch::LayerPlan& whole, const arch::LayerPlan& part,
+                std::span<const double> part_us);
 
 }  // namespace thimble::app
