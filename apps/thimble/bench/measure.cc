@@ -41,7 +41,7 @@ Measured measure(base::ThreadPool& pool, kernels::Burn burn, Bytes memory, const
   constexpr int64_t kLongUs = 1'500'000;
   constexpr double kBodyUs = 6'000;
   constexpr double kReadUs = 3'000;
-  constexpr int64_t kBurnUs = 2'000;
+  constexpr int64_t kBurnUs = 3'000;
   constexpr size_t kPieceMin = 1 << 20;
   const kernels::Reader reader = kernels::best_read(pool, memory).reader;
   const size_t piece = std::clamp(static_cast<size_t>(work.bytes), kPieceMin, memory.size());
@@ -59,8 +59,10 @@ Measured measure(base::ThreadPool& pool, kernels::Burn burn, Bytes memory, const
       gbps = std::max(gbps, kernels::read_gbps(pool, own, reader));
     });
     read.push_back(gbps);
-    compute.push_back(kernels::mean_gops(pool, burn, kBurnUs));
+    // Before and after: what a clock gives is not the same after a rest and after long work.
+    compute.push_back(kernels::mean_gops(pool, burn, kBurnUs) / 2);
     const Times times = run_for(kBodyUs, [&] { body(turn++); });
+    compute.back() += kernels::mean_gops(pool, burn, kBurnUs) / 2;
     us.push_back(times.best_us);
     if (rival != nullptr) {
       rival_us.push_back(run_for(kBodyUs, [&] { rival->run(turn++); }).best_us);
