@@ -42,7 +42,6 @@ TEST(BenchKernels, CountsWhatItMeasures) {
     EXPECT_EQ(line["n"], rows[i]);
     const double us = line["us"];
     EXPECT_GT(us, 0);
-    EXPECT_GE(line["mean_us"], us);
     EXPECT_NEAR(line["gflops"].get<double>() * us / (1e-3 * 6 * rows[i] * 64 * 32), 1, 1e-9);
     EXPECT_NEAR(line["gbps"].get<double>() * us / (1e-3 * 8 * rows[i] * 64 * 64), 1, 1e-9);
     EXPECT_GT(line["roof_share"], 0);
