@@ -1,9 +1,6 @@
 // The table for CPUs with AVX2, FMA and F16C.
 //
-// The algorithms are included inside a target region, so that this file needs no compiler flags and
-// the rest of the program runs on any x86-64. Two rules keep the instructions in: every header that
-// defines functions of other namespaces comes before the region, and whatever is defined inside is
-// always inlined or a template over the vector type, whose symbols no other file has.
+// See avx512.cc for the rules of target regions.
 #include "kernels/internal/table_entries.h"
 #include "kernels/isa/tiles.h"
 
