@@ -143,45 +143,45 @@ struct Keys {
   }
 };
 
-// Groups of 32 dimensions, then groups in order, then heads in order.
-float ordered_score(const std::vector<float>& q, const std::vector<float>& weights,
-                    const std::vector<float>& key) {
-  const size_t dims = key.size();
+using Floats = std::span<const float>;
+
+// Groups of 32 dimensions, then groups in order, then heads in order. add_group(dot, q, key): dot
+// with a group's products.
+template <class AddGroup>
+float score_by(Floats q, Floats weights, Floats key, AddGroup&& add_group) {
   float score = 0;
   for (size_t h = 0; h < weights.size(); ++h) {
+    const Floats head = q.subspan(h * key.size(), key.size());
     float dot = 0;
-    for (size_t begin = 0; begin < dims; begin += 32) {
-      float part = 0;
-      for (size_t d = begin; d < std::min(dims, begin + 32); ++d) {
-        part = std::fma(q[h * dims + d], key[d], part);
-      }
-      dot += part;
+    for (size_t begin = 0; begin < key.size(); begin += 32) {
+      const size_t n = std::min<size_t>(32, key.size() - begin);
+      dot = add_group(dot, head.subspan(begin, n), key.subspan(begin, n));
     }
     score = std::fma(weights[h], dot < 0 ? 0.0f : dot, score);
   }
   return score;
 }
 
-// The same where all operands are MXFP4: a group's dot is exact, whatever its size; what it is
-// added to is rounded.
-float exact_score(const std::vector<float>& q, const std::vector<float>& weights,
-                  const std::vector<float>& key) {
-  const size_t dims = key.size();
-  float score = 0;
-  for (size_t h = 0; h < weights.size(); ++h) {
-    float dot = 0;
-    for (size_t begin = 0; begin < dims; begin += 32) {
-      double part = 0;
-      for (size_t d = begin; d < begin + 32; ++d) part += double{q[h * dims + d]} * key[d];
-      int exponent = 0;
-      const auto fraction = static_cast<float>(std::frexp(part, &exponent));
-      // As two floats, because the power of two may be none.
-      dot = std::fma(std::ldexp(fraction, exponent / 2), std::ldexp(1.0f, exponent - exponent / 2),
-                     dot);
-    }
-    score = std::fma(weights[h], dot < 0 ? 0.0f : dot, score);
-  }
-  return score;
+float ordered_score(Floats q, Floats weights, Floats key) {
+  return score_by(q, weights, key, [](float dot, Floats a, Floats b) {
+    float part = 0;
+    for (size_t d = 0; d < a.size(); ++d) part = std::fma(a[d], b[d], part);
+    return dot + part;
+  });
+}
+
+// Where all operands are MXFP4: a group's dot is exact, whatever its size; what it is added to is
+// rounded.
+float exact_score(Floats q, Floats weights, Floats key) {
+  return score_by(q, weights, key, [](float dot, Floats a, Floats b) {
+    double part = 0;
+    for (size_t d = 0; d < a.size(); ++d) part += double{a[d]} * b[d];
+    int exponent = 0;
+    const auto fraction = static_cast<float>(std::frexp(part, &exponent));
+    // As two floats, because the power of two may be none.
+    return std::fma(std::ldexp(fraction, exponent / 2), std::ldexp(1.0f, exponent - exponent / 2),
+                    dot);
+  });
 }
 
 // The same in double, with the sum of magnitudes that the error bound of ops.h refers to.
@@ -570,7 +570,7 @@ TEST(IndexSelect, OneMoreThanAreTaken) {
   const Keys keys(random, TileFormat::kFloat, 32, 17);
   for (const float weight : {1.0f, -1.0f}) {
     std::vector<float> scores, q = test::normal_floats(random, 32);
-    for (uint64_t e = 0; e < 17; ++e) scores.push_back(ordered_score(q, {weight}, keys.row(e)));
+    for (uint64_t e = 0; e < 17; ++e) scores.push_back(ordered_score(q, {&weight, 1}, keys.row(e)));
     std::vector<int32_t> selected(16);
     const SelectJob job{q.data(), &weight, keys.view, 17, nullptr, nullptr, selected.data()};
     index_select({&job, 1}, {1, 32, 16, 0, 0}, Bench(1));

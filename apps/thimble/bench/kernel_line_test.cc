@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "apps/thimble/bench/percentile.h"
 #include "kernels/table.h"
 
 namespace thimble::app {

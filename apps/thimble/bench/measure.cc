@@ -1,7 +1,9 @@
 #include "apps/thimble/bench/measure.h"
 
 #include <chrono>
+#include <vector>
 
+#include "apps/thimble/bench/percentile.h"
 #include "base/clock.h"
 
 namespace thimble::app {
@@ -27,12 +29,6 @@ Times run_for(double at_least_us, auto&& body) {
 }
 
 }  // namespace
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<int64_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
 
 Measured measure(base::ThreadPool& pool, kernels::Burn burn, Bytes memory, const Work& work,
                  const std::function<void(size_t)>& body, RivalProduct* rival) {

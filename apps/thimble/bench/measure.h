@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
-#include <vector>
 
 #include "apps/thimble/bench/rival.h"
 #include "kernels/roofs.h"
@@ -40,9 +39,6 @@ inline double share_of_roof(const Work& work, const Times& times, double read_gb
   return 1e-3 * std::max(work.bytes / times.best_us / read_gbps,
                          work.flops / times.mean_us / compute_gops);
 }
-
-// Of an odd number. Not empty.
-double median(std::vector<double> values);
 
 // In a round body(turn), the rival's and the roofs have a few milliseconds each: what else the
 // machine does then slows all of them, and rounds in which it hit one alone are not the median.

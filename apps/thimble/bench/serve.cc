@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "apps/thimble/bench/commands.h"
+#include "apps/thimble/bench/percentile.h"
 #include "apps/thimble/bench/waiter.h"
 #include "apps/thimble/mode_flag.h"
 #include "base/check.h"
@@ -196,12 +197,6 @@ void print(const ServeFlags& flags, const nlohmann::ordered_json& line, const st
   print_out(flags.json ? line.dump() + "\n" : text);
 }
 
-double percentile(std::vector<double> values, double share) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  return values[static_cast<size_t>(share * static_cast<double>(values.size() - 1) + 0.5)];
-}
-
 // Engine and clients by turns, now the one first and now the other. Each has its best round; the
 // ratio is the middle one of the rounds', whose sides the same moment holds.
 Result<void> measure_batch(Stand& stand, const ServeFlags& flags, uint32_t batch) {
@@ -220,7 +215,7 @@ Result<void> measure_batch(Stand& stand, const ServeFlags& flags, uint32_t batch
     clients = std::max(clients, rates[1]);
     ratios.push_back(rates[1] / rates[0]);
   }
-  const double ratio = percentile(std::move(ratios), 0.5);
+  const double ratio = median(std::move(ratios));
   print(flags,
         {{"measure", "throughput"},
          {"batch", batch},
